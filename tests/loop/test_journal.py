@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from tests.store.contents import written
@@ -55,6 +56,18 @@ def test_a_decision_made_again_after_a_kill_does_not_count_its_run_twice(tmp_pat
         "done",
     ]
     assert (visit.planned.number, visit.planned.cell.clients) == (number, 2)
+
+
+def test_a_load_with_turns_is_read_as_it_was_planned(tmp_path: Path) -> None:
+    folder = Store(tmp_path).create("tune", "tune")
+    number = written(folder).finish().number
+    other = PlannedVariant("c", Variant(name="C", settings={"jit": "off"}))
+    load = replace(planned(number, 1, "turns"), turns=(other, VARIANT, other), turn_ns=2 * 10**9)
+    decided(folder, load)
+    finished(folder, number, took_ns=5)
+    (visit,) = visits(folder)
+    assert (visit.planned.turns, visit.planned.turn_ns) == (load.turns, load.turn_ns)
+    assert visit.planned.turns[0].spec.settings == {"jit": "off"}
 
 
 def test_the_time_of_failed_runs_counts_for_the_next_complete_run(tmp_path: Path) -> None:

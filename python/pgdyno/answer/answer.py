@@ -77,7 +77,7 @@ class Measurements:
     def rounds_planned_by(self) -> list[Visit]:
         """Return the visits from which the design planned, in order, also those without numbers."""
         ran = sorted((*self.visits, *self.without), key=lambda visit: visit.planned.number)
-        return [visit for visit in ran if visit.planned.purpose == "round"]
+        return [visit for visit in ran if visit.planned.purpose in ("round", "turns")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,11 @@ def _doubts_by_run(
     done: Sequence[Visit], numbers: Mapping[int, LoadNumbers], facts: Mapping[str, Any]
 ) -> dict[int, tuple[Doubt, ...]]:
     """Return the doubts of rounds and of trials by the number of the run."""
-    rules = {"round": _doubts_of_round, "capacity": _doubts_of_trial}
+    rules = {
+        "round": _doubts_of_round,
+        "turns": _doubts_of_round,
+        "capacity": _doubts_of_trial,
+    }
     return {
         visit.planned.number: rules[visit.planned.purpose](
             visit, numbers[visit.planned.number], facts

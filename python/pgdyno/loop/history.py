@@ -14,6 +14,7 @@ from pgdyno.loop.counter_growth import grown, is_seen_by_ticks, load_backends
 from pgdyno.loop.disturbed import disturbed_by
 from pgdyno.loop.journal import Visit, visits
 from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, type_latencies_ms
+from pgdyno.loop.turn_values import turns_of
 from pgdyno.observe.sql.waits import PARALLEL_WORKER
 from pgdyno.plan.history import History, Measured
 from pgdyno.programs.program import Metric
@@ -112,6 +113,7 @@ def measured(visit: Visit, numbers: LoadNumbers | None = None) -> Measured:
             failed_ns=visit.failed_ns,
             latency_ms=latency_ms,
             achieved_ratio=held_ratio,
+            turns=turns_of(planned, stored),
         )
     settled_ns = None
     if planned.purpose == "pilot":
@@ -133,6 +135,7 @@ def measured(visit: Visit, numbers: LoadNumbers | None = None) -> Measured:
         achieved_ratio=numbers.counts.completed / numbers.counts.scheduled if is_offered else 1.0,
         failed_ns=visit.failed_ns,
         disturbed_by=_disturbed_by(visit, numbers),
+        turns=turns_of(planned, stored),
     )
 
 

@@ -44,11 +44,15 @@ def decided(folder: ExperimentFolder, decision: PlannedRun | Stop) -> None:
         folder.add_decision({"decision": "stop", "reason": decision.reason})
         return
     variant = decision.cell.variant
-    if variant is not None and variant.id not in _recorded(folder.decisions()):
-        fields = variant.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-        folder.add_decision({"decision": "variant", "id": variant.id, "variant": fields})
+    used = dict.fromkeys((*(() if variant is None else (variant,)), *decision.turns))
+    known = _recorded(folder.decisions()) if used else {}
+    for new in used:
+        if new.id not in known:
+            fields = new.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+            folder.add_decision({"decision": "variant", "id": new.id, "variant": fields})
     cell = {**_fields(decision.cell), "variant": None if variant is None else variant.id}
-    folder.add_decision({"decision": "run", **_fields(decision), "cell": cell})
+    turns = [turn.id for turn in decision.turns]
+    folder.add_decision({"decision": "run", **_fields(decision), "cell": cell, "turns": turns})
 
 
 def finished(
@@ -225,7 +229,9 @@ def _planned(decision: dict[str, Any], known: dict[str, PlannedVariant]) -> Plan
     fields = {name: value for name, value in decision.items() if name in own}
     cell = dict(fields.pop("cell"))
     named = cell.pop("variant")
+    turns = tuple(known[str(turn)] for turn in fields.pop("turns", ()))
     return PlannedRun(
+        turns=turns,
         cell=Cell(
             tuple(cell.pop("script_indexes")),
             variant=None if named is None else known[str(named)],

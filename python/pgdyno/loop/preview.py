@@ -9,7 +9,7 @@ from typing import Any
 
 from pgdyno.analysis import verdicts
 from pgdyno.plan.design import Design, plan_of
-from pgdyno.plan.history import History, Measured
+from pgdyno.plan.history import History, Measured, TurnValues
 from pgdyno.plan.long_scripts import executions_may_decide, long_ns
 from pgdyno.quantities import counted, duration_text
 from pgdyno.server.dataset_kinds import needed_bytes
@@ -111,7 +111,8 @@ def _imagined(experiment: Experiment, run: PlannedRun, place: int) -> Measured:
     """Return an invented result that decides nothing: the preview needs the order of the runs."""
     value = 1000.0 + 100 * (place % 3)
     metrics: dict[str, float] = {"tps": value, experiment.metric(): value}
-    return Measured(run, value, 2_000_000_000, metrics, 1)
+    turns = tuple(TurnValues(metrics) for _ in run.turns)
+    return Measured(run, value, 2_000_000_000, metrics, 1, turns=turns)
 
 
 def _lines(experiment: Experiment, design: type[Design[Any]]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from pgdyno.measure.before_after import totals_after
 from pgdyno.measure.before_load import PreparedRun
 from pgdyno.measure.host_access import observed_pooler
 from pgdyno.measure.run_progress import Brake, RunWatch
+from pgdyno.measure.turns import TURNS, Turns
 from pgdyno.observe.nodes import observed_nodes
 from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.observe.totals import Totals
@@ -75,21 +76,25 @@ def _drive(
     ready: PreparedRun, writer: RunWriter, observer: Observer, watch: RunWatch, brake: Brake
 ) -> EngineOutcome:
     spent = ready.stage.servers.spent
+    turns = Turns(ready.planned, ready.stage, ready.under_test)
     # The file is in the folder of the run, so that it is found if the lab is killed.
     said = writer.folder / "engine.stderr"
     try:
-        with spent.on_load(), said.open("wb") as log, _engine_of(ready, log) as engine:
+        with turns, spent.on_load(), said.open("wb") as log, _engine_of(ready, log) as engine:
             if engine.pid is not None:
                 observer.watch_engine(engine.pid)
 
             def keep(line: bytes, record: Record) -> None:
                 writer.add_record(raw_record(line))
                 watch.see(record)
+                turns.see(record)
                 ready.around.look_at_clock()
                 if brake.see(record):
                     engine.stop()
 
             outcome: EngineOutcome = engine.run(keep)
+            if ready.planned.turns:
+                writer.write_json(TURNS, turns.document())
             if engine.hosts:
                 document = [host.model_dump(mode="json") for host in engine.hosts]
                 writer.write_json("hosts.json", {"hosts": document})

@@ -151,6 +151,10 @@ class ScratchServers(Servers):
         asked = variant.spec.pooler
         return ready if asked is None else self._pooled(ready, asked, served.cluster)
 
+    def switch(self, running: PlannedVariant, after: PlannedVariant) -> None:
+        """Give the server the settings of `after` by a reload."""
+        self._apply(self._cluster_of(running), self._settings_of(after))
+
     def _follow(self, served: _Cluster, *, is_synchronous: bool) -> None:
         """Wait until the standby follows its primary; make it if loading data ended it."""
         if served.standby is None:

@@ -94,6 +94,14 @@ class Servers(ABC):
         Raises: ServerError when it cannot be brought there.
         """
 
+    def switch(self, running: PlannedVariant, after: PlannedVariant) -> None:
+        """Give the server another variant's settings while a load runs, without a restart.
+
+        Args: running, the variant that the server was made ready for.
+        Raises: ServerError if the server refuses the settings; those before remain.
+        """
+        raise AssertionError(f"this server cannot change from {running.id} to {after.id}")
+
     def are_lost(self) -> bool:
         """Return whether no variant can be measured any more, because no server answers.
 

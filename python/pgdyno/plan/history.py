@@ -9,6 +9,14 @@ from pgdyno.spec.planned import PlannedRun
 
 
 @dataclass(frozen=True, slots=True)
+class TurnValues:
+    """One turn of a load in which variants took turns. `refused`: why the server refused it."""
+
+    metrics: Mapping[str, float]
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
     """One finished run: its plan and its results.
 
@@ -18,6 +26,7 @@ class Measured:
     `latency_ms`: name -> mean or percentile; "new-order.p90" is the figure of a transaction type.
     `achieved_ratio`: throughput over the offered load, 1 in a closed loop. `disturbed_by`: why its
     machine could not answer a question about a latency target; "" if it could, and for pilots.
+    `turns`: what each turn of `run.turns` measured.
     """
 
     run: PlannedRun
@@ -29,6 +38,7 @@ class Measured:
     achieved_ratio: float = 1.0
     failed_ns: int = 0
     disturbed_by: str = ""
+    turns: tuple[TurnValues, ...] = ()
 
     @property
     def elapsed_ns(self) -> int:

@@ -1,7 +1,8 @@
 """Scripts that take long, such as batches and reports, are measured by their duration.
 
 If one execution takes more than a tenth of a run, and a run has few of them, their rate says
-little. One execution is then one run.
+little. One execution is then one run. A tuning, whose turns average over many executions, does so
+from a fifth of a run on.
 """
 
 from __future__ import annotations
@@ -10,9 +11,6 @@ from pgdyno.plan.history import History
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.planned import PlannedRun
 
-# In a run of fixed length a client executes a longer script fewer than ten times: too few for a
-# rate.
-_LONG_RATIO = 0.1
 # A run with this number of executions, of all clients, has a rate.
 _ENOUGH = 200
 
@@ -44,7 +42,8 @@ def is_long(experiment: Experiment, history: History) -> bool:
         done.latency_ms.get("mean", 0.0) > limit_ms
         and done.tps * done.run.measure_ns / 1e9 < _ENOUGH
         for done in history
-        if done.run.round <= 1 and is_by_clock(done.run)
+        # In turns, the variants before and after a gain would be mixed.
+        if done.run.round <= 1 and is_by_clock(done.run) and done.run.purpose != "turns"
     )
 
 
@@ -57,7 +56,7 @@ def executions_may_decide(experiment: Experiment) -> bool:
 
 def long_ns(experiment: Experiment) -> int:
     """Return the longest duration of an execution for which runs have a fixed length."""
-    return int(_LONG_RATIO * experiment.workload.duration_ns)
+    return int(experiment.design.long_ratio * experiment.workload.duration_ns)
 
 
 def by_duration(experiment: Experiment) -> Experiment:

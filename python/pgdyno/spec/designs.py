@@ -63,7 +63,9 @@ class DesignSpec(Spec):
     decides; if so, a script that takes long may be measured by its duration. `varies_clients`:
     whether the design itself sets the number of clients. `creates_variants`: whether it creates
     variants while the experiment runs, so that the spec needs none. `needs_valid_runs`: whether
-    runs that are too short to be valid are refused before the first of them.
+    runs that are too short to be valid are refused before the first of them. `long_ratio`: a script
+    takes long if one execution takes more than this part of a run. With a tenth, a client executes
+    it fewer than ten times: too few for a rate.
     """
 
     kind: str
@@ -71,6 +73,7 @@ class DesignSpec(Spec):
     varies_clients: ClassVar[bool] = False
     creates_variants: ClassVar[bool] = False
     needs_valid_runs: ClassVar[bool] = False
+    long_ratio: ClassVar[float] = 0.1
 
     @property
     def deciding(self) -> Metric | None:

@@ -10,7 +10,7 @@ from pgdyno.programs.registry import program_of
 from pgdyno.quantities import counted
 from pgdyno.spec.variant import Variant
 
-Purpose = Literal["pilot", "round", "detail", "capacity"]
+Purpose = Literal["pilot", "round", "turns", "detail", "capacity"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,8 @@ class PlannedRun:
 
     `pilot` finds the warm-up and is not analysed. `round` is one visit of a cell. `detail` is the
     long run that the report shows completely. `capacity` tries one load against a latency target.
+    `turns` is one load in which variants take turns: `turns` has their order, `turn_ns` the length
+    of each. They differ only in settings that act at once, so the server is never restarted.
     `restarts`: the run begins with a restart of the server, as all runs of its round.
     """
 
@@ -62,6 +64,8 @@ class PlannedRun:
     transactions_per_client: int | None = None
     reason: str = ""
     restarts: bool = False
+    turns: tuple[PlannedVariant, ...] = ()
+    turn_ns: int = 0
 
     def label(self, script_names: Sequence[str]) -> str:
         """Return the run in words, such as `4GB: tpcb-like, 16 clients`."""
@@ -70,6 +74,8 @@ class PlannedRun:
         clients = counted(self.cell.clients, program_of(scripts).client_word)
         rate = f", {self.cell.rate_tps:g}/s" if self.cell.rate_tps else ""
         variant = "" if self.cell.variant is None else f"{self.cell.variant.name}: "
+        if self.turns:
+            variant = f"{len(set(self.turns))} variants in turns: "
         return f"{variant}{names}, {clients}{rate}"
 
 

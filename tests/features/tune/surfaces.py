@@ -30,7 +30,8 @@ class Simulated:
     """A server to tune. `lists`: how many values each listed setting has, yours included.
 
     `range_count`: settings with a range. `noise_ratio`: of one run. `run_s`: what a run takes.
-    `disturbance`: how the speed of the machine changes with time.
+    `disturbance`: how the speed of the machine changes with time. `turn_s`: what a turn takes, 0 if
+    each candidate needs a separate run; a load with turns takes `run_s` more than its turns.
     """
 
     surface: Surface
@@ -42,6 +43,7 @@ class Simulated:
     budget_s: float = 720
     run_s: float = 8
     disturbance: Disturbance = "drift"
+    turn_s: float = 0
 
     @property
     def space(self) -> list[Dimension]:
@@ -85,13 +87,26 @@ class Tuned:
 def tuned(server: Simulated, seed: int) -> Tuned:
     """Carry one tuning out in simulated time; runs differ by a tenth in what they cost."""
     rng = np.random.default_rng(seed)
+    at_once = frozenset(server.now if server.turn_s else ())
     asked = Question(
-        server.space, server.now, round(server.budget_s * 1e9), seed, server.rules or {}, {}
+        server.space,
+        server.now,
+        _ns(server.budget_s),
+        seed,
+        server.rules or {},
+        {},
+        at_once=at_once,
+        step_ns={"turn": _ns(server.turn_s or 2.5), "run": _ns(server.run_s)},
     )
     tuning, spent_s, costs = Tuning(asked), 0.0, {}
-    machine = _machine(server, rng)
+    machine, round_before, left = _machine(server, rng), 0, 0
     while (step := tuning.next()) is not None:
         cost_s = server.run_s * rng.uniform(0.9, 1.1)
+        if step.in_turns:
+            around_s = cost_s if round_before != step.round and not left else 0.0
+            left = len(tuning.due()) - 1
+            cost_s = server.turn_s + around_s
+        round_before = step.round
         tuning.take(TrialResult(step, _goal(server, step, rng, machine(spent_s)), _ns(cost_s)))
         spent_s += cost_s
         costs[step.round] = costs.get(step.round, 0.0) + cost_s

@@ -38,7 +38,7 @@ def tuning(
     refusal: Callable[[Candidate], str] = lambda _candidate: "",
 ) -> Tuning:
     dims = dimensions(settings, MACHINE, now)
-    asked = Question(dims, now, budget_s * S_NS, 1, rules or {}, {}, frozenset(), refusal)
+    asked = Question(dims, now, budget_s * S_NS, 1, rules or {}, {}, refusal=refusal)
     return Tuning(asked)
 
 
@@ -130,10 +130,10 @@ def test_a_candidate_that_must_not_run_is_a_failure_without_a_run() -> None:
     def refusal(candidate: Candidate) -> str:
         return "too large" if candidate.settings.get("max_wal_size", "").endswith("GB") else ""
 
-    course = tuning(rules={"max_wal_size": "4GB", "jit": "off"}, refusal=refusal)
+    course = tuning(rules={"max_wal_size": "4GB"}, refusal=refusal)
     ran = carried_out(course)
     assert not [step for step in ran if refusal(step.candidate)]
-    assert failures(course)["pgtune"] == "too large"
+    assert failures(course)["max_wal_size=4GB"] == "too large"
 
 
 def test_a_run_without_its_metric_costs_a_pair_and_not_the_candidate() -> None:
@@ -187,6 +187,19 @@ def test_values_that_were_never_run_are_named_as_missing() -> None:
     assert answer.missing_ns > 0
 
 
+def test_how_much_time_is_missing_is_known_when_each_value_has_one_pair() -> None:
+    now = {**NOW, "random_page_cost": "4"}
+    named = ("max_wal_size=32MB,1GB", "work_mem=4MB,64MB", "jit=on,off", "random_page_cost=4,1.1")
+    course = tuning(settings=named, now=now, budget_s=6 * 6)
+    goals = {"yours": 0.0, "max_wal_size=1GB": 0.5, "work_mem=64MB": -0.6, "jit=off": 0.4}
+    while (step := course.next()) is not None:
+        course.take(TrialResult(step, goals.get(step.candidate.name, 0.7), 6 * S_NS))
+    answer = findings_of(course, now, 15, metric="tps", is_more_better=True)
+    assert [trial.pair_count for trial in answer.tried] == [1] * 4
+    assert answer.missing_ns is not None
+    assert " more would " in answer.sentence()
+
+
 def test_settings_that_need_a_restart_come_first() -> None:
     now = {"max_wal_size": "32MB", "shared_buffers": "1MB"}
     course = tuning(settings=("max_wal_size=32MB,8GB", "shared_buffers=1MB,512MB"), now=now)
@@ -220,12 +233,40 @@ def test_of_settings_that_can_replace_each_other_one_is_proposed() -> None:
     assert setting.name in ("max_wal_size", "work_mem")
 
 
-def test_rules_that_are_better_as_a_whole_are_taken_apart() -> None:
-    course = tuning(settings=("jit=on,off",), rules={"max_wal_size": "4GB", "work_mem": "64MB"})
-    carried_out(course, goal_of=lambda candidate: 0.3 * ("4GB" in candidate.settings.values()))
-    answer = findings(course)
-    assert [setting.name for setting in answer.settings] == ["max_wal_size"]
-    assert {"pgtune", "max_wal_size=4GB"} <= {trial.name for trial in answer.tried}
+def test_values_of_published_rules_are_tried_first_and_by_themselves() -> None:
+    course = tuning(rules={"max_wal_size": "4GB", "work_mem": "64MB"})
+    first = [trial.name for trial in course.trials][:2]
+    assert first == ["max_wal_size=4GB", "work_mem=64MB"]
+    steps = carried_out(course)
+    assert all(len(step.candidate.settings) <= 1 + len(course.adopted) for step in steps)
+
+
+def alternating(*, settings: tuple[str, ...], budget_s: int = 300) -> Tuning:
+    """Return a tuning whose settings take turns in a load, but for max_wal_size."""
+    at_once = frozenset(("work_mem", "jit"))
+    dims = dimensions(settings, MACHINE, NOW)
+    return Tuning(Question(dims, NOW, budget_s * S_NS, 1, {}, {}, at_once=at_once))
+
+
+def test_settings_that_act_at_once_take_turns_and_others_have_runs_of_their_own() -> None:
+    course = alternating(settings=("work_mem=4MB,8MB,64MB", "jit=on,off", "max_wal_size=32MB,1GB"))
+    load = course.due()
+    names = {step.candidate.name for step in load}
+    assert names == {"yours", "work_mem=8MB", "work_mem=64MB", "jit=off"}
+    assert all(step.in_turns for step in load)
+    rounds = [{s.candidate.name for s in load if s.round == number} for number in (1, 2, 3, 4, 5)]
+    assert rounds == [names] * 5, "each round of a load has each of them"
+    steps = carried_out(course)
+    alone = {step.candidate.name for step in steps if not step.in_turns}
+    assert alone == {"yours", "max_wal_size=1GB"}
+
+
+def test_after_turns_whole_runs_of_the_result_follow() -> None:
+    course = alternating(settings=("work_mem=4MB,64MB",))
+    steps = carried_out(course, goal_of=lambda candidate: 0.5 * bool(candidate.settings))
+    last = [step for step in steps if not step.in_turns]
+    assert {step.candidate.name for step in last} == {"yours", "work_mem=64MB"}
+    assert course.rounds_with(course.best) == (last[0].round,)
 
 
 def test_a_range_is_refined_near_a_value_that_pays() -> None:
@@ -247,6 +288,7 @@ def test_the_same_runs_lead_to_the_same_tuning() -> None:
         ("work_memm", SpecError, "no setting of that name"),
         ("work_mem=1kB..1GB", SpecError, "must be from 64"),
         ("work_mem=", SpecError, "names no values to search"),
+        ("work_mem,jit", SpecError, "names several settings"),
         ("work_mem=1GB..1MB", SpecError, "must be below the second"),
         ("fsync", RefusedError, "class durability, which is not allowed"),
         ("wal_segment_size", SpecError, "when a cluster is made"),
@@ -259,6 +301,12 @@ def test_a_setting_that_cannot_be_searched_is_refused(
 ) -> None:
     with pytest.raises(error, match=words):
         dimensions([text], MACHINE, NOW)
+
+
+def test_the_hint_for_several_settings_is_to_repeat_the_option() -> None:
+    with pytest.raises(SpecError) as caught:
+        dimensions(["work_mem,jit=on"], MACHINE, NOW)
+    assert caught.value.hint == "--setting work_mem --setting jit=on"
 
 
 def test_the_hint_for_a_range_of_memory_is_to_give_the_ram() -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
 from pgdyno.analysis.estimate import t_quantile
-from pgdyno.features.tune.trial import Candidate, Decision, PairEffect, Trial
+from pgdyno.features.tune.trial import Candidate, Decision, Length, PairEffect, Trial
 
 MARGIN_RATIO = 0.05
 """A value that is better by less than this is "no better"."""
@@ -30,7 +30,9 @@ _PAIRS_MIN = 2
 _FREEDOM_MIN = 2.0
 # From this number of degrees of freedom on, repeated pairs alone tell the scatter.
 _FREEDOM_ENOUGH = 6.0
-# The runs of a round share the run of the best settings, so the pairs of a round are correlated.
+# Candidates of a round.
+ABREAST = 3
+# They share the run of the best settings, so the pairs of a round are correlated.
 _SHARED_RATIO = 2 / 3
 _MISSING_PAIRS_MAX = 1000
 
@@ -43,8 +45,8 @@ class Arm:
 
     `error_ratio`: its share of the error. `planned_looks`: how many planned looks there are.
     `hint_ratio`: the mean that it had against earlier settings, None if it was not measured before.
-    `is_group`: it changes several settings at once, so it is never proposed itself. `restarts`:
-    its setting needs a restart of the server.
+    `restarts`: its setting needs a restart of the server. `length`: a turn is enough for a
+    setting that acts at once.
     """
 
     setting: str
@@ -54,13 +56,24 @@ class Arm:
     error_ratio: float
     planned_looks: int
     hint_ratio: float | None = None
-    is_group: bool = False
     restarts: bool = False
+    length: Length = "run"
+    looked_count: int = 0
     log_ratios: list[float] = field(default_factory=list)
     missing_count: int = 0
     failure: str = ""
     decision: Decision = "not tried"
     decided_by: PairEffect | None = None
+
+    @property
+    def kind(self) -> tuple[Length, bool]:
+        """Return what the arms of a round have in common."""
+        return self.length, self.restarts
+
+    @property
+    def in_turns(self) -> bool:
+        """Return whether it takes turns with others within a load."""
+        return self.length == "turn"
 
     @property
     def is_open(self) -> bool:
@@ -81,8 +94,11 @@ class Arm:
         """Decide by its interval at this look, or leave it open."""
         if not self.is_open or not self.log_ratios:
             return
-        if look == "early" and len(self.log_ratios) not in _EARLY_PAIRS:
-            return
+        if look == "early":
+            looks = sum(len(self.log_ratios) >= pairs for pairs in _EARLY_PAIRS)
+            if looks == self.looked_count:
+                return
+            self.looked_count = looks
         effect = self.effect(noise, look)
         decision: Decision = "not known"
         if effect.low_ratio > 0:
@@ -104,9 +120,7 @@ class Arm:
         enough = max(mean, math.log1p(MARGIN_RATIO) - mean)
 
         def is_decided(count: int) -> bool:
-            # More pairs also tell more about the scatter.
-            more = noise.with_pairs(_SHARED_RATIO * (count - have))
-            return self._half(more, count, "planned") < enough
+            return self._half(noise, count, "planned") < enough
 
         if not is_decided(have + _MISSING_PAIRS_MAX):
             return None
@@ -139,7 +153,9 @@ class Arm:
         own = float(np.std(self.log_ratios, ddof=1)) if len(self.log_ratios) > 1 else 0.0
         scatter = noise.of_arm(self)
         deviation = max(scatter.deviation_ratio, own)
-        return t_quantile(1 - error / 2, scatter.freedom_count) * deviation / math.sqrt(count)
+        # Further pairs than those measured would also tell more about the scatter.
+        freedom = scatter.freedom_count + _SHARED_RATIO * (count - len(self.log_ratios))
+        return t_quantile(1 - error / 2, freedom) * deviation / math.sqrt(count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +202,7 @@ class Noise:
         The number of pairs chooses, never what they showed: the narrower of two is too narrow.
         """
         others = self.of_others.get(arm.setting)
-        # Published rules change many settings, so no other setting is without their effect.
-        if others is None or arm.is_group or self.repeated.freedom_count >= _FREEDOM_ENOUGH:
+        if others is None or self.repeated.freedom_count >= _FREEDOM_ENOUGH:
             return self.repeated
         return others
 
@@ -195,36 +210,27 @@ class Noise:
         """Return whether this arm can have an interval."""
         return self.of_arm(arm).is_known
 
-    def with_pairs(self, freedom_count: float) -> Noise:
-        """Return the same noise, known better by this number of degrees of freedom."""
-        if not self.repeated.is_known:
-            return self
-        known = self.repeated.freedom_count + freedom_count
-        return replace(self, repeated=replace(self.repeated, freedom_count=known))
-
     @classmethod
     def of(cls, arms: Iterable[Arm]) -> Noise:
-        """Return the noise that the log ratios of these arms show."""
+        """Return the noise that the log ratios of these arms show; all are runs, or all turns."""
         listed = list(arms)
         several = [np.array(arm.log_ratios) for arm in listed if len(arm.log_ratios) > 1]
         spread = sum(float(np.sum((ratios - ratios.mean()) ** 2)) for ratios in several)
         free = sum(ratios.size - 1 for ratios in several)
         share = 1.0 if len(several) < 2 else _SHARED_RATIO
         repeated = PairScatter(math.sqrt(spread / free) if free else 0.0, share * free)
-        single = [arm for arm in listed if not arm.is_group]
-        settings = dict.fromkeys(arm.setting for arm in single)
+        settings = dict.fromkeys(arm.setting for arm in listed)
         if len(settings) < 2:
             return cls(repeated, {})
-        return cls(repeated, {setting: _of_others(single, setting) for setting in settings})
+        return cls(repeated, {setting: _of_others(listed, setting) for setting in settings})
 
 
 def _of_others(arms: Iterable[Arm], setting: str) -> PairScatter:
     """Return the root mean square of all log ratios of the other settings."""
     ratios = [ratio for arm in arms if arm.setting != setting for ratio in arm.log_ratios]
     spread = sum(ratio * ratio for ratio in ratios)
-    return PairScatter(
-        math.sqrt(spread / len(ratios)) if ratios else 0.0, _SHARED_RATIO * len(ratios)
-    )
+    deviation = math.sqrt(spread / len(ratios)) if ratios else 0.0
+    return PairScatter(deviation, _SHARED_RATIO * len(ratios))
 
 
 def error_of_generation(number: int, *, is_only: bool) -> float:

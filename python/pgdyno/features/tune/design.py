@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -20,12 +20,13 @@ from pgdyno.features.tune.spec import TuneDesign
 from pgdyno.features.tune.trial import BASE, Candidate, TrialStep
 from pgdyno.features.tune.tuning import Question, Tuning
 from pgdyno.plan.design import NONE, Design
-from pgdyno.plan.history import History, Measured, elapsed_ns, rounds, why_no_answer
-from pgdyno.plan.visits import pilot_missing, visit
+from pgdyno.plan.history import History, Measured, elapsed_ns, pilots, rounds, why_no_answer
+from pgdyno.plan.visits import WARMUP_LEAST_NS, pilot_missing, visit
 from pgdyno.quantities import counted, duration_text, percent, signed
 from pgdyno.spec.condition import condition_from, memory_limit_from
 from pgdyno.spec.designs import MORE_IS_BETTER, Metric
 from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop
+from pgdyno.spec.run_needs import NEEDS
 from pgdyno.spec.setting_rules import MAJORS
 
 # If the first runs all lack the metric, it cannot be measured on this server.
@@ -35,6 +36,27 @@ _BASE_ID = "0"
 _UNUSUAL = re.compile(r"[^A-Za-z0-9._=,-]+")
 # Values that the progress shows.
 _SHOWN = 3
+# The metrics that a turn within a load can show, and the needs that all turns of a load share.
+_OF_TURNS, _NEEDS_OF_TURNS = ("tps", "wal_per_tx"), (None, "full-page images")
+# A turn lasts so long, or longer if fewer than this number of transactions would end in it.
+_TURN_NS, _TURN_MAX_NS, _TURN_COUNT = 2_500_000_000, 4_000_000_000, 20
+# A setting with such a need has runs that last this part of the time, at most a minute.
+_SLOW_NEEDS, _LONG_SHARE, _LONG_MAX_NS = ("checkpoint", "autovacuum"), 24, 60_000_000_000
+# From the end of a run to the load of the next one.
+_AROUND_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Ran:
+    """A run, or a turn of a load, as the tuning sees it. `refused`: why the server refused it."""
+
+    variant: str
+    round: int
+    goal: float | None
+    took_ns: int
+    seen: Measured = field(compare=False)
+    in_turns: bool = False
+    refused: str = ""
 
 
 @dataclass
@@ -43,7 +65,7 @@ class _Memo:
 
     key: str
     tuning: Tuning
-    runs: list[tuple[str, int, float | None]] = field(default_factory=list)
+    runs: list[_Ran] = field(default_factory=list)
 
 
 _last: list[_Memo] = []
@@ -112,27 +134,82 @@ class Tune(Design[TuneDesign]):
             return Stop(why)
         if step is None:
             return Stop(tuning.reason)
-        variant = self.variant_of(step.candidate)
+        at_begin = tuning.best if step.in_turns else step.candidate
+        variant = self.variant_of(at_begin)
         run = visit(self.experiment, history, variant=variant, round_number=step.round)
-        return replace(run, restarts=tuning.round_restarts)
+        if step.length == "long run":
+            run = replace(run, measure_ns=self.long_ns)
+        if not step.in_turns:
+            return replace(run, restarts=tuning.round_restarts)
+        turns = tuple(self.variant_of(due.candidate) for due in tuning.due())
+        turn_ns = _turn_ns(history)
+        reason = f"{len(turns)} turns of {duration_text(turn_ns)}"
+        return replace(
+            run,
+            purpose="turns",
+            turns=turns,
+            turn_ns=turn_ns,
+            measure_ns=len(turns) * turn_ns,
+            reason=reason,
+        )
+
+    @property
+    def long_ns(self) -> int:
+        """Return the length of a run that shall contain checkpoints or a vacuum."""
+        share_ns = min(self.asked.budget_ns // _LONG_SHARE, _LONG_MAX_NS)
+        return max(self.experiment.workload.duration_ns, share_ns)
+
+    @property
+    def slow(self) -> frozenset[str]:
+        """Return the settings whose effect needs a long run; none if runs count executions."""
+        workload = self.experiment.workload
+        if workload.transactions_per_client is not None or self.metric == "duration":
+            return frozenset()
+        return frozenset(name for name, need in NEEDS.items() if need in _SLOW_NEEDS)
+
+    def at_once(self, names: Iterable[str]) -> frozenset[str]:
+        """Return the settings that act at once, so that their values can take turns in a load.
+
+        None, if whole runs are needed: for another metric, for conditions on a run, for prepared
+        statements, whose plans stay, and on the user's own server.
+        """
+        workload = self.experiment.workload
+        if (
+            self.experiment.server.scratch is None
+            or self.metric not in _OF_TURNS
+            or (self.metric == "tps" and workload.rate_tps is not None)
+            or workload.transactions_per_client is not None
+            or workload.protocol == "prepared"
+            or self.asked.slo is not None
+            or any(memory_limit_from(text) is None for text in self.asked.keep)
+        ):
+            return frozenset()
+        rules = {name: rule_of(name, self.major) for name in names}
+        return frozenset(
+            name
+            for name, rule in rules.items()
+            if rule is not None
+            and needs_of(rule) == "session"
+            and NEEDS.get(name) in _NEEDS_OF_TURNS
+        )
 
     def runs_expected(self, history: History, excluded: frozenset[str] = NONE) -> int:
         """Return how many runs the budget allows, as far as can be said now."""
-        done = rounds(history)
-        if not done:
+        if not history:
             usual_ns = self.experiment.workload.duration_ns + (
                 self.experiment.workload.warmup_ns or 0
             )
             return max(1, self.asked.budget_ns // usual_ns)
-        if self.why_not_known(history) or self.tuning(history, excluded).next() is None:
+        is_over = self.why_not_known(history) or self.tuning(history, excluded).next() is None
+        if rounds(history) and is_over:
             return len(history)
-        each_ns = max(1, elapsed_ns(done) // len(done))
+        each_ns = max(1, elapsed_ns(history) // len(history))
         left_ns = self.asked.budget_ns - elapsed_ns(history)
         return len(history) + max(1, left_ns // each_ns)
 
     def outlook(self, history: History, excluded: frozenset[str] = NONE) -> str:
         """Return "best work_mem=64MB +31 % (4 pairs); 256MB -7 % (2 pairs); 3 min left"."""
-        if not rounds(history):
+        if len(pilots(history)) == len(history):
             return ""
         if why := self.why_not_known(history):
             return f"the tuning ends: {why}"
@@ -240,26 +317,25 @@ class Tune(Design[TuneDesign]):
         version whose search was different.
         """
         key = self.experiment.model_dump_json(by_alias=True)
-        done = rounds(history)
-        runs = [(_id(run), run.run.round, self._goal(run)) for run in done]
+        runs = [ran for run in history for ran in self._ran(run)]
         memo = _last[0] if _last else None
         if memo is None or memo.key != key or memo.runs != runs[: len(memo.runs)]:
-            memo = _Memo(key, self._begun(elapsed_ns(history) - elapsed_ns(done)))
+            memo = _Memo(key, self._begun(history))
         while due := memo.tuning.due():
-            place = len(memo.runs)
+            ran = runs[len(memo.runs)] if len(memo.runs) < len(runs) else None
             # A run that is repeated comes after the others of its round.
             steps = {(self.variant_of(step.candidate).id, step.round): step for step in due}
-            step = steps.get(runs[place][:2]) if place < len(runs) else None
+            step = steps.get((ran.variant, ran.round)) if ran is not None else None
             given_up = [own for (variant, _), own in steps.items() if variant in excluded]
-            if step is not None:
-                memo.runs.append(runs[place])
-                self._take(memo.tuning, step, runs[place][2], done[place])
+            if step is not None and ran is not None:
+                memo.runs.append(ran)
+                self._take(memo.tuning, step, ran)
             elif given_up:
                 memo.tuning.give_up(given_up[0])
             else:
                 break
         if len(runs) > len(memo.runs):
-            number = done[len(memo.runs)].run.number
+            number = runs[len(memo.runs)].seen.run.number
             raise AnalysisError(
                 f"This version of pgdyno would have planned another run than run {number} of this"
                 " tuning, so it cannot judge the tuning.",
@@ -275,26 +351,51 @@ class Tune(Design[TuneDesign]):
         name = _UNUSUAL.sub("-", candidate.name)
         return PlannedVariant(name, storage.variant_of(candidate.name, candidate.settings))
 
-    def _begun(self, before_ns: int) -> Tuning:
-        """Return the tuning at its beginning. Args: before_ns, what the pilot took."""
+    def _ran(self, seen: Measured) -> Iterator[_Ran]:
+        """Yield a run of a round, or each turn of a load, with its part of the time."""
+        run = seen.run
+        if run.purpose == "round":
+            yield _Ran(_id(seen), run.round, self._goal(seen.metrics), seen.elapsed_ns, seen)
+        members = len(set(run.turns))
+        for place, (variant, turn) in enumerate(zip(run.turns, seen.turns, strict=True)):
+            yield _Ran(
+                variant.id,
+                run.round + place // members,
+                self._goal(turn.metrics),
+                seen.elapsed_ns // len(run.turns),
+                seen,
+                in_turns=True,
+                refused=turn.refused,
+            )
+
+    def _begun(self, history: History) -> Tuning:
+        """Return the tuning at its beginning; the pilot is a part of the time."""
         space, defaults = self.space(), defaults_of(self.major)
+        workload, before_ns = self.experiment.workload, elapsed_ns(pilots(history))
+        warm_ns = WARMUP_LEAST_NS if workload.warmup_ns is None else workload.warmup_ns
         restarting = [
             name
             for name in {*(dimension.name for dimension in space), *self.asked.rules}
             if (rule := rule_of(name, self.major)) is not None and needs_of(rule) == "restart"
         ]
-        return Tuning(
-            Question(
-                space,
-                self.whole_now,
-                self.asked.budget_ns - before_ns,
-                self.order_seed,
-                self.asked.rules,
-                {dimension.name: (defaults.get(dimension.name, ""),) for dimension in space},
-                frozenset(restarting),
-                self._refusal,
-            )
+        asked = Question(
+            space,
+            self.whole_now,
+            self.asked.budget_ns - before_ns,
+            self.order_seed,
+            self.asked.rules,
+            {dimension.name: (defaults.get(dimension.name, ""),) for dimension in space},
+            restarting=frozenset(restarting),
+            at_once=self.at_once(dimension.name for dimension in space),
+            slow=self.slow,
+            step_ns={
+                "turn": _turn_ns(history),
+                "run": workload.duration_ns + warm_ns + _AROUND_NS,
+                "long run": self.long_ns + warm_ns + _AROUND_NS,
+            },
+            refusal=self._refusal,
         )
+        return Tuning(asked)
 
     def _refusal(self, candidate: Candidate) -> str:
         """Return why a candidate must not run: its settings allow more memory than `keep` does."""
@@ -308,7 +409,14 @@ class Tune(Design[TuneDesign]):
             f"its settings allow {percent(share)} of the memory, and {percent(limit)} is the limit"
         )
 
-    def _take(self, tuning: Tuning, step: TrialStep, goal: float | None, seen: Measured) -> None:
+    def _take(self, tuning: Tuning, step: TrialStep, ran: _Ran) -> None:
+        seen = ran.seen
+        if ran.in_turns:
+            why = f"refused by the server: {ran.refused}" if ran.refused else ""
+            is_tried = step.candidate.name not in (BASE, tuning.best.name)
+            result = trial.TrialResult(step, ran.goal, ran.took_ns, why if is_tried else "")
+            tuning.take(result)
+            return
         why = ""
         if step.candidate.name != BASE:
             why = next((text for text in self.asked.keep if self._breaks(text, seen)), "")
@@ -321,7 +429,7 @@ class Tune(Design[TuneDesign]):
         said = f"it does not keep {why}" if why else ""
         if seen.tps == 0 and step.candidate.name != BASE:
             said = said or "it completed no transaction in a run"
-        tuning.take(trial.TrialResult(step, None if said else goal, seen.elapsed_ns, said))
+        tuning.take(trial.TrialResult(step, None if said else ran.goal, ran.took_ns, said))
 
     def _breaks(self, text: str, seen: Measured) -> bool:
         if memory_limit_from(text) is not None:
@@ -330,11 +438,18 @@ class Tune(Design[TuneDesign]):
         values = {**seen.latency_ms, **seen.metrics, "tps": seen.tps}
         return condition.name in values and not condition.is_met(values[condition.name])
 
-    def _goal(self, seen: Measured) -> float | None:
-        value = seen.metrics.get(self.metric, 0.0)
+    def _goal(self, metrics: Mapping[str, float]) -> float | None:
+        value = metrics.get(self.metric, 0.0)
         if value <= 0:
             return None
         return math.log(value) if self.is_more_better else -math.log(value)
+
+
+def _turn_ns(history: History) -> int:
+    """Return how long a turn lasts, by the throughput of the pilot."""
+    tps = max((pilot.tps for pilot in pilots(history)), default=0.0)
+    wanted_ns = round(1e9 * _TURN_COUNT / tps) if tps else _TURN_NS
+    return min(max(_TURN_NS, wanted_ns), _TURN_MAX_NS)
 
 
 def _id(seen: Measured) -> str:

@@ -10,7 +10,7 @@ from textwrap import fill
 
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.features.doctor.examine import Subject
-from pgdyno.features.tune.catalogue import Risk, catalogue, needs_of
+from pgdyno.features.tune.catalogue import Risk, needs_of
 from pgdyno.features.tune.evidence import choosable
 from pgdyno.features.tune.machine import Machine, machine_of
 from pgdyno.features.tune.memory import ALLOWING_SETTINGS
@@ -107,32 +107,17 @@ def planned(
     return experiment.with_fields(design=TuneDesign.model_validate(given))
 
 
-def rules_of(
-    experiment: Experiment, known: Known, risks: Sequence[Risk], *, only: Container[str] | None
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the values of the published rules, and what was left out, with why.
-
-    Args: only, the settings that they may change, None for all.
-    """
+def rules_of(known: Known, names: Container[str]) -> dict[str, str]:
+    """Return the values that published rules have for these settings."""
     settings = {}
     for name, advice in recommend(rule_set("pgtune"), known.machine).items():
-        entry, rule = catalogue().get(name), snapshot(known.machine.major).get(name)
-        if entry is None or rule is None or advice.text is None or name == "max_connections":
-            continue
-        if only is not None and name not in only:
+        rule = snapshot(known.machine.major).get(name)
+        if name not in names or rule is None or advice.text is None:
             continue
         allowed = known.enum_values.get(name, rule.values)
-        if rule.vartype == "enum" and advice.text not in allowed:
-            continue
-        if (
-            entry.risk in risks
-            and needs_of(rule) != "new cluster"
-            and advice.text != known.now[name]
-        ):
+        if rule.vartype != "enum" or advice.text in allowed:
             settings[name] = advice.text
-    left_out = unchangeable(experiment, known, settings)
-    kept = {name: value for name, value in settings.items() if name not in left_out}
-    return kept, left_out
+    return settings
 
 
 def unchangeable(experiment: Experiment, known: Known, names: Iterable[str]) -> dict[str, str]:

@@ -82,6 +82,11 @@ def _dimension(text: str, machine: Machine, now: Point, risks: frozenset[Risk]) 
             hint=f"--setting {name}=LOW..HIGH, or {name}=A,B,C; --setting {name} alone takes the"
             " range of the catalogue",
         )
+    if "," in name:
+        raise SpecError(
+            f"--setting {text} names several settings, and one option names one.",
+            hint=" ".join(f"--setting {part.strip()}" for part in text.split(",") if part.strip()),
+        )
     if name in STORAGE:
         return _storage(text, name, span, now, risks)
     entry, rule = catalogue().get(name), rule_of(name, machine.major)

@@ -30,6 +30,7 @@ class TuneDesign(DecidingDesign):
 
     kind: Literal["tune"] = "tune"
     needs_valid_runs: ClassVar[bool] = True
+    long_ratio: ClassVar[float] = 0.2
     settings: Annotated[tuple[str, ...], Field(min_length=1, max_length=6)]
     now: dict[str, str] = Field(default_factory=dict)
     rules: dict[str, str] = Field(default_factory=dict)

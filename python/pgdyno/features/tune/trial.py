@@ -16,6 +16,8 @@ BASE = "yours"
 # The longest name that a variant may have.
 _NAME_MAX = 60
 
+Length = Literal["turn", "run", "long run"]
+"""A turn within a load, a run, or a run that is long enough for a checkpoint or a vacuum."""
 Decision = Literal["better", "worse", "no better", "not known", "failed", "not tried"]
 
 
@@ -38,10 +40,19 @@ def candidate_of(settings: Point, name: str = "") -> Candidate:
 
 @dataclass(frozen=True, slots=True)
 class TrialStep:
-    """One run to do: its round (from 1) and its candidate."""
+    """One run to do: its round (from 1) and its candidate.
+
+    `length`: how long it lasts; turns are parts of one load, which may have more rounds.
+    """
 
     round: int
     candidate: Candidate
+    length: Length = "run"
+
+    @property
+    def in_turns(self) -> bool:
+        """Return whether it is a part of a load in which candidates take turns."""
+        return self.length == "turn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,5 +127,5 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """Return "work_mem=64MB", or the name of a set of rules."""
-        return f"{self.setting}={self.value}" if self.value else self.setting
+        """Return "work_mem=64MB"."""
+        return f"{self.setting}={self.value}"

@@ -49,7 +49,11 @@ def findings_of(
     is_better = verdict == "better"
     settings = (
         _setting(
-            arm.setting, arm.value, now, major, _ratio(arm.trial(tuning.noise), is_more_better)
+            arm.setting,
+            arm.value,
+            now,
+            major,
+            _ratio(arm.trial(tuning.noise(in_turns=arm.in_turns)), is_more_better),
         )
         for arm in tuning.adopted
         if tuning.best.settings.get(arm.setting) == arm.value

@@ -150,9 +150,6 @@ def command(**given: Any) -> int:
     planning.refuse_short_budget(asked.experiment.workload, given["budget"])
     began_ns = monotonic_ns()
     known = _known(asked, given)
-    # Published rules change only what the user named; lists of values are complete.
-    ranges = [text for text in given["searched"] if "=" not in text or ".." in text]
-    named = {text.partition("=")[0].strip().lower() for text in ranges}
     has_first_run = not given["searched"]
     if has_first_run:
         if given["print_spec"]:
@@ -164,13 +161,12 @@ def command(**given: Any) -> int:
             output.data("\n".join(planning.lines_of_choice(asked.experiment, known, risks)))
             return 0
         given["searched"] = _chosen(asked, known, given["store"], risks)
+    # Lists of values are complete.
+    ranges = [text for text in given["searched"] if "=" not in text or ".." in text]
+    named = {text.partition("=")[0].strip().lower() for text in ranges}
     space = dimensions(given["searched"], known.machine, known.now, risks)
     planning.refuse_without_rights(asked.experiment.server, space, is_applied=given["apply"])
-    rules, left_out = planning.rules_of(
-        asked.experiment, known, risks, only=None if has_first_run else named
-    )
-    for name, why in left_out.items():
-        output.note(f"the rules are measured without {name}: {why}")
+    rules = planning.rules_of(known, named)
     design = {name: given[name] for name in ("classes", "slo", "budget")}
     design |= {"keep": given["limits"], "metric": given["goal"]}
     if has_first_run:

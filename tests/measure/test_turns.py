@@ -1,0 +1,83 @@
+"""Who changes the settings while a load runs: the order of the turns, and when each counts."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from pgdyno.engine.records import Counts, Interval, Phase
+from pgdyno.errors import ServerError
+from pgdyno.measure.stage import Stage
+from pgdyno.measure.turns import Turns
+from pgdyno.measure.under_test import UnderTest
+from pgdyno.spec.planned import Cell, PlannedRun, PlannedVariant
+from pgdyno.spec.variant import Variant
+
+S_NS = 10**9
+YOURS, FAST = (PlannedVariant(name, Variant(name=name)) for name in ("yours", "fast"))
+
+
+class _Servers:
+    """Notes what it is asked for, and refuses one variant."""
+
+    def __init__(self, refused: str = "") -> None:
+        self.asked: list[str] = []
+        self._refused = refused
+
+    def switch(self, running: PlannedVariant, after: PlannedVariant) -> None:
+        assert running is YOURS
+        self.asked.append(after.name)
+        if after.name == self._refused:
+            raise ServerError("unrecognized value", hint="")
+
+
+def interval(ended_s: float, latency_s: float = 0.0) -> Interval:
+    return Interval(
+        time_ns=round(ended_s * S_NS),
+        interval_ns=S_NS // 10,
+        phase="measure",
+        counts=Counts(completed=1),
+        completed_by_script=(1,),
+        latency_sum_ns=round(latency_s * S_NS),
+        in_flight=0,
+        backlog=0,
+        connections=1,
+        cpu_ns=0,
+    )
+
+
+def taken(servers: _Servers, *, latency_s: float = 0.0) -> list[dict[str, Any]]:
+    """Return the turns of a load of 6 s; the clock shows when each of its records arrives."""
+    now_ns = [0]
+    clock = SimpleNamespace(now_ns=lambda: now_ns[0])
+    stage = cast(Stage, SimpleNamespace(servers=servers, clock=clock))
+    cell, order = Cell((0,), 1, variant=YOURS), (FAST, YOURS, FAST)
+    planned = PlannedRun(1, "turns", 1, cell, 0, 6 * S_NS, 1, turns=order, turn_ns=2 * S_NS)
+    load = Turns(planned, stage, cast(UnderTest, None))
+    load.see(Phase(time_ns=0, phase="measure", event="begin"))
+    for tenth in range(1, 61):
+        now_ns[0] = tenth * S_NS // 10
+        load.see(interval(tenth / 10, latency_s))
+    load.see(Phase(time_ns=6 * S_NS, phase="measure", event="end"))
+    turns: list[dict[str, Any]] = load.document()["turns"]
+    return turns
+
+
+def test_each_turn_begins_on_time_and_counts_when_sessions_have_its_settings() -> None:
+    servers = _Servers()
+    turns = taken(servers)
+    assert servers.asked == ["fast", "yours", "fast"]
+    assert [turn["variant"] for turn in turns] == ["fast", "yours", "fast"]
+    assert [turn["to_ns"] / S_NS for turn in turns] == [2, 4, 6]
+    for place, turn in enumerate(turns):
+        assert 0.2 <= turn["from_ns"] / S_NS - 2 * place < 0.5
+
+
+def test_after_slow_statements_a_turn_counts_later_but_at_least_half_of_it() -> None:
+    turns = taken(_Servers(), latency_s=5.0)
+    assert [round(turn["from_ns"] / S_NS, 1) for turn in turns[1:]] == [3.0, 5.0]
+
+
+def test_settings_that_the_server_refuses_spoil_their_turns_alone() -> None:
+    turns = taken(_Servers(refused="fast"))
+    assert [turn["refused"] for turn in turns] == ["unrecognized value", "", "unrecognized value"]
