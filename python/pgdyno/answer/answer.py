@@ -58,6 +58,7 @@ class Measurements:
 
     The keys of `numbers` and `valid` are numbers of runs; `run` is the run shown in detail.
     `without`: the runs that completed no transaction and have no numbers. `visits`: all others.
+    `pilots`: they do not count, but a design may have planned from them.
     """
 
     folder: ExperimentFolder
@@ -67,6 +68,7 @@ class Measurements:
     valid: Mapping[int, bool]
     run: RunFindings | None
     without: Sequence[Visit] = ()
+    pilots: Sequence[Visit] = ()
 
     @property
     def rounds(self) -> list[Visit]:
@@ -116,7 +118,9 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
     """
     experiment = Experiment.model_validate(tomllib.loads(folder.spec()))
     facts = folder.facts() or {}
-    experiment, done = _counted(experiment, shown_visits(folder), may_be_pilot=make is run_answer)
+    shown = shown_visits(folder)
+    pilots = [visit for visit in shown if visit.planned.purpose == "pilot"]
+    experiment, done = _counted(experiment, shown, may_be_pilot=make is run_answer)
     if not done:
         incomplete = len(folder.incomplete_folders())
         raise StoreError(
@@ -140,7 +144,7 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
     doubts |= {visit.planned.number: (_nothing_completed(visit),) for visit in without}
     judged = [visit for visit in (*done, *without) if visit.planned.number in doubts]
     valid = {number: is_valid(of_run) for number, of_run in doubts.items()}
-    answer = make(Measurements(folder, experiment, done, numbers, valid, run, without))
+    answer = make(Measurements(folder, experiment, done, numbers, valid, run, without, pilots))
     cells = cells_of(experiment, rounds, numbers, compare=answer.compare, curves=answer.curves)
     valid_count = sum(valid.values()) + (len(details) if run is not None and run.is_valid else 0)
     run_count = len(doubts) + len(details)
