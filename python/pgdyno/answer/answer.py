@@ -38,7 +38,7 @@ from pgdyno.answer.timeline import checkpoint_count, marks_of, panels_of
 from pgdyno.errors import AnalysisError, StoreError
 from pgdyno.loop.disturbed import disturbed_by
 from pgdyno.loop.history import measured
-from pgdyno.loop.journal import Visit, repeated, shown_visits, stopped_by
+from pgdyno.loop.journal import Visit, repeated, shown_visits, stopped_by, visits
 from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, script_findings
 from pgdyno.loop.run_needs import doubts_about_needs
 from pgdyno.plan.long_scripts import by_duration, is_by_clock, is_long
@@ -58,7 +58,6 @@ class Measurements:
 
     The keys of `numbers` and `valid` are numbers of runs; `run` is the run shown in detail.
     `without`: the runs that completed no transaction and have no numbers. `visits`: all others.
-    `pilots`: they do not count, but a design may have planned from them.
     """
 
     folder: ExperimentFolder
@@ -68,12 +67,16 @@ class Measurements:
     valid: Mapping[int, bool]
     run: RunFindings | None
     without: Sequence[Visit] = ()
-    pilots: Sequence[Visit] = ()
 
     @property
     def rounds(self) -> list[Visit]:
         """Return the visits of cells."""
         return [visit for visit in self.visits if visit.planned.purpose == "round"]
+
+    @property
+    def pilots(self) -> list[Visit]:
+        """Return the pilots. They do not count, but a design may have planned from them."""
+        return [visit for visit in visits(self.folder) if visit.planned.purpose == "pilot"]
 
     @property
     def rounds_planned_by(self) -> list[Visit]:
@@ -118,9 +121,7 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
     """
     experiment = Experiment.model_validate(tomllib.loads(folder.spec()))
     facts = folder.facts() or {}
-    shown = shown_visits(folder)
-    pilots = [visit for visit in shown if visit.planned.purpose == "pilot"]
-    experiment, done = _counted(experiment, shown, may_be_pilot=make is run_answer)
+    experiment, done = _counted(experiment, shown_visits(folder), may_be_pilot=make is run_answer)
     if not done:
         incomplete = len(folder.incomplete_folders())
         raise StoreError(
@@ -144,7 +145,7 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
     doubts |= {visit.planned.number: (_nothing_completed(visit),) for visit in without}
     judged = [visit for visit in (*done, *without) if visit.planned.number in doubts]
     valid = {number: is_valid(of_run) for number, of_run in doubts.items()}
-    answer = make(Measurements(folder, experiment, done, numbers, valid, run, without, pilots))
+    answer = make(Measurements(folder, experiment, done, numbers, valid, run, without))
     cells = cells_of(experiment, rounds, numbers, compare=answer.compare, curves=answer.curves)
     valid_count = sum(valid.values()) + (len(details) if run is not None and run.is_valid else 0)
     run_count = len(doubts) + len(details)
