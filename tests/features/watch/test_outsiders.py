@@ -77,10 +77,16 @@ def named(listed: list[IncidentFinding], kind: str) -> str:
 
 def healthy(target: Target) -> Iterator[tuple[str, AbstractContextManager]]:
     """Yield loads that look like the incidents, and are well."""
+
+    def zero(_turn: int) -> int:
+        return 0
+
     page = loop("SELECT * FROM orders WHERE id > %s ORDER BY id LIMIT 20", lambda turn: turn * 20)
     yield "pages by their key", several(target, "crawler", page, 2)
-    total = loop("SELECT sum(n), count(*) FROM orders WHERE n >= %s", lambda _: 0)
+    total = loop("SELECT sum(n), count(*) FROM orders WHERE n >= %s", zero)
     yield "a report that sums", busy(target, "report", total)
+    within = loop("WITH s AS (SELECT sum(n) AS n FROM orders WHERE n >= %s) SELECT n FROM s", zero)
+    yield "a report that sums in a part of it", busy(target, "report", within)
 
     places: dict[int, int] = {}
 

@@ -192,7 +192,8 @@ def _why_much(
     plan = "EXPLAIN (ANALYZE, BUFFERS) the statement with its values"
     toast = [table for table in facts.tables if table.toast_pages_count > max(blocks / 2, 1)]
     small = sum(table.pages_count for table in facts.tables) < blocks
-    if parts.sums:
+    # Other names are parts of the statement, such as WITH, which may sum.
+    if parts.sums or len(facts.tables) < len(parts.tables):
         return None
     if parts.skips:
         why = "OFFSET reads all rows before its page: hypothesis"
