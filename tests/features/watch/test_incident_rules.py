@@ -408,3 +408,19 @@ def test_a_statement_is_seen_since_its_first_sample() -> None:
     assert tally.stretches.first_seen_ratio("1") == 0.0
     assert tally.stretches.first_seen_ratio("7") == pytest.approx(0.75)
     assert tally.stretches.first_seen_ratio("8") == 1.0
+
+
+def test_errors_tell_when_the_log_had_the_first() -> None:
+    evidence = IncidentEvidence(Tally(SECOND_NS))
+    for second in range(1, 62):
+        growth = {"xact_rollback": 10 * max(0, second - 40)}
+        evidence.tally.take("database", database(second, 0, **growth))
+        evidence.take("database", database(second, 0, **growth))
+        error = {"time_ns": second * SECOND_NS, "happened_ns": second * SECOND_NS}
+        error |= {"kind": "error", "sqlstate": "57014", "what": ""}
+        if second > 40:
+            evidence.take("log", [error] * 10)
+    [finding] = findings_of(evidence)
+    assert finding.kind == "errors"
+    assert finding.since_s == pytest.approx(20)
+    assert "the first error since the watch began was 20 s ago" in finding.cost

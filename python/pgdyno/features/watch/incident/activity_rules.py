@@ -90,10 +90,13 @@ def errors(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
         step += " SQLSTATE"
     # A log collector keeps a part of very many lines.
     rolled_back = evidence.grown("database", "xact_rollback")
+    since_s = max(0.0, (evidence.ended_ns - evidence.first_error_ns[code]) / 1e9)
     yield IncidentFinding(
         kind="errors",
         said=f"{words}: {counted(by_code[code], 'error')} in the log, {rate:,.1f}/s",
-        cost=f"{rolled_back:,.0f} of {made:,.0f} transactions were rolled back",
+        cost=f"{rolled_back:,.0f} of {made:,.0f} transactions were rolled back; the first error"
+        f" since the watch began was {seconds(round(since_s))} ago",
+        since_s=since_s,
         next_step=step,
         danger=Danger.WORK_REFUSED,
         answer=f"{words}: {rate:,.1f} errors/s; {rolled_back:,.0f} of {made:,.0f} transactions"

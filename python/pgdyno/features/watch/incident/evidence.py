@@ -73,6 +73,7 @@ class IncidentEvidence:
         self._busy_workers_count = 0
         # Errors in the server's log; "" if the log does not have the SQLSTATE.
         self.errors_by_sqlstate: Counter[str] = Counter()
+        self.first_error_ns: dict[str, int] = {}
         # How often the server recovered from WAL, and what ended a process, such as "signal 9".
         self.recovery_count = 0
         # When each finding was seen first, by its subject.
@@ -118,7 +119,11 @@ class IncidentEvidence:
             elif kind == "checkpoint_began" and "end-of-recovery" in str(event["what"]):
                 self.recovery_count += 1
             elif kind == "error":  # The server counts deadlocks.
-                self.errors_by_sqlstate[str(event["sqlstate"])] += 1
+                code = str(event["sqlstate"])
+                self.errors_by_sqlstate[code] += 1
+                self.first_error_ns.setdefault(
+                    code, int(event.get("happened_ns", event["time_ns"]))
+                )
 
     def seen(self, collector: str) -> dict[tuple[Any, ...], SeenRows]:
         """Return what was seen of a collector, by key."""

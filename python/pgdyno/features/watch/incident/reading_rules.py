@@ -197,7 +197,10 @@ def _why_much(
         return None
     if parts.skips:
         why = "OFFSET reads all rows before its page: hypothesis"
-        return ReadingReason(kind, why, "let the next page begin behind the last key: WHERE key >")
+        step = (
+            "begin a page behind the last key of the page before (WHERE key > ...), not by OFFSET"
+        )
+        return ReadingReason(kind, why, step)
     if "skip locked" in text.lower():
         why = "it passes over rows that others have locked: hypothesis"
         holder = oldest_holder(evidence)
