@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,10 @@ from tests.report.quantities_in_text import WIDTH, compared_problems, stored_pro
 from pgdyno.designs import answer_of, document_of, page_of, words_of
 from pgdyno.loop.history import history_of
 from pgdyno.loop.journal import excluded
+from pgdyno.plan.designs.compare import Compare
+from pgdyno.spec.experiment import Experiment
 from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
 
 NOT_VALID = 3  # Runs of a second are too short to be believed, and pgdyno says so.
 CHECK_FAILED = 4
@@ -88,6 +93,36 @@ def test_a_script_four_times_as_fast_is_found_faster_with_its_reason(
     assert f"not split into parts: {why}" in words_of(answer, WIDTH)
     assert page_problems(page_of(answer), document) == []
     assert list(compared_problems(words_of(answer, WIDTH), document)) == []
+
+
+def test_the_answer_has_the_interval_of_the_look_that_the_plan_had(
+    compared: Said, pgdyno: Command
+) -> None:
+    """Pilots are no part of the answer, but they decide with the budget which look is the last."""
+    folder = ExperimentFolder(Store(pgdyno.store).list()[-1].folder)
+    plan, spec = folder.folder / "plan.jsonl", folder.folder / "spec.toml"
+    decisions = [json.loads(line) for line in plan.read_text().splitlines()]
+    for decision in decisions:
+        if decision["decision"] == "run" and decision["round"] == 1:
+            decision |= {"purpose": "pilot", "round": 0}
+        elif decision["decision"] == "run":
+            decision["round"] -= 1
+        elif decision["decision"] == "done":
+            decision["took_ns"] = 10_000_000_000
+    plan.write_text("".join(json.dumps(decision) + "\n" for decision in decisions))
+    rounds = compared.document["rounds"] - 1
+    # The two pilots and all rounds fit, and not half a round more.
+    budget = f'budget = "{10 * 2 * (rounds + 1) + 5}s"'
+    text, replaced = re.subn(r'budget = "\w+"', budget, spec.read_text())
+    assert replaced == 1
+    spec.write_text(text)
+    experiment = Experiment.model_validate(tomllib.loads(text))
+    [standing] = Compare(experiment).standings(history_of(folder))
+    findings = answer_of(folder).compare
+    assert findings is not None
+    [contrast] = findings.contrasts
+    assert standing.comparison is not None
+    assert contrast.deciding.ratio == standing.comparison.ratio
 
 
 def test_a_comparison_has_the_devices_of_each_variant(pgdyno: Command, scripts: Path) -> None:

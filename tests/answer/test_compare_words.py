@@ -10,10 +10,12 @@ from tests.plan.simulated_server import comparison as asked
 from tests.report.compare_examples import CHANGE, DIFFERENCE, comparison, ratio
 
 from pgdyno.analysis.compare import Verdict
+from pgdyno.analysis.compare_findings import Pair
 from pgdyno.analysis.estimate import without_interval
 from pgdyno.analysis.rounding import change_text
 from pgdyno.answer.compare_words import (
     because_words,
+    round_words,
     verdict_sentence,
 )
 from pgdyno.plan.designs.compare import Compare
@@ -50,6 +52,22 @@ def test_an_undecided_comparison_estimates_the_missing_time() -> None:
     said = sentence("cannot tell", left_ns=840_000_000_000)
     assert said.startswith("cannot tell yet whether 4GB and 128MB differ")
     assert "about 14 min more" in said
+
+
+def test_rounds_that_agree_without_a_verdict_are_named() -> None:
+    values = ((1000.0, 1250.0), (1600.0, 1900.0), (1100.0, 1600.0))
+    pairs = [Pair(number, *pair) for number, pair in enumerate(values, 1)]
+    wide = comparison("cannot tell", ratio(1.3, 0.9, 1.8))
+    assert round_words(pairs, wide, "tps") == (
+        "tps was higher in all 3 rounds; the interval is wide because this machine's speed changed"
+        " by 60 %"
+    )
+    faster = comparison("faster", ratio(1.3, 1.05, 1.8))
+    assert round_words(pairs, faster, "tps").startswith(
+        "all 3 rounds agree: at least 19 % faster in each"
+    )
+    down = [*pairs, Pair(4, 1000.0, 990.0)]
+    assert "rounds" not in round_words(down, wide, "tps")
 
 
 def test_a_note_says_that_the_rate_was_not_held() -> None:

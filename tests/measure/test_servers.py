@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import psycopg
 import pytest
 from tests.fixtures import needs
 from tests.fixtures.clusters import run_sql, scalar
@@ -13,10 +14,12 @@ from tests.fixtures.clusters import run_sql, scalar
 from pgdyno.clock import read_pair
 from pgdyno.engine.records import ScriptShape
 from pgdyno.errors import RefusedError, ServerError, SpecError
+from pgdyno.measure.before_after import totals
 from pgdyno.measure.opening import opened_servers
 from pgdyno.measure.run_progress import RunProgress
 from pgdyno.measure.servers import Servers
 from pgdyno.measure.under_test import Conditions, UnderTest
+from pgdyno.observe.totals import totals_between
 from pgdyno.server.connect import connect
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.pgbouncer import PoolerProgram
@@ -201,6 +204,23 @@ def test_the_load_reaches_the_server_through_the_pooler(
     servers.ready(0)
     with pytest.raises(ServerError):
         connect(pooled.target, verb="test")
+
+
+def test_sessions_that_our_pooler_keeps_have_reported_when_the_totals_are_read(
+    pgbouncer: Path, open_servers: Open
+) -> None:
+    pooled = open_servers(asked("direct", "pooled: pooler=transaction:3")).ready(1)
+    through = {**pooled.target.libpq_parameters(), "application_name": "pgdyno/bench/7/load"}
+    before = totals(pooled, "7", through["application_name"])
+    with psycopg.connect(**through, autocommit=True) as load:  # type: ignore[arg-type]
+        for _ in range(50):
+            load.execute("SELECT 1")
+    after = totals(pooled, "7", through["application_name"])
+    assert before is not None
+    assert after is not None
+    grown = totals_between(before, after)
+    assert grown["is_exact"] == 1
+    assert (grown["database.xact_commit"] or 0) >= 50
 
 
 def test_prepared_statements_through_an_old_pooler_are_refused_by_name(

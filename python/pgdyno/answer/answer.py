@@ -38,7 +38,7 @@ from pgdyno.answer.timeline import checkpoint_count, marks_of, panels_of
 from pgdyno.errors import AnalysisError, StoreError
 from pgdyno.loop.disturbed import disturbed_by
 from pgdyno.loop.history import measured
-from pgdyno.loop.journal import Visit, repeated, shown_visits, stopped_by
+from pgdyno.loop.journal import Visit, repeated, shown_visits, stopped_by, visits
 from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, script_findings
 from pgdyno.loop.run_needs import doubts_about_needs
 from pgdyno.plan.long_scripts import by_duration, is_by_clock, is_long
@@ -72,6 +72,11 @@ class Measurements:
     def rounds(self) -> list[Visit]:
         """Return the visits of cells."""
         return [visit for visit in self.visits if visit.planned.purpose == "round"]
+
+    @property
+    def pilots(self) -> list[Visit]:
+        """Return the pilots. They do not count, but a design may have planned from them."""
+        return [visit for visit in visits(self.folder) if visit.planned.purpose == "pilot"]
 
     @property
     def rounds_planned_by(self) -> list[Visit]:

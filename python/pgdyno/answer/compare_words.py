@@ -18,6 +18,7 @@ _NAMED_RATIO_MIN = 0.1
 # An interval is wide if its upper end is this number of times its lower end.
 _WIDE_RATIO = 1.25
 _CHANGED_RATIO_MIN = 0.1
+_AGREEING_MIN = 3
 
 
 def verdict_sentence(
@@ -72,14 +73,19 @@ def verdict_sentence(
 def round_words(pairs: Sequence[Pair], comparison: Comparison, metric: str) -> str:
     """Return whether few rounds agree with a direction, and why their interval is wide.
 
-    Returns: "" if the interval is narrow or missing: then it says enough.
+    Returns: "" if the interval is narrow: then it says enough.
     """
     ratio = comparison.ratio
-    if ratio.low is None or ratio.high is None or ratio.high / ratio.low < _WIDE_RATIO:
+    has_interval = ratio.low is not None and ratio.high is not None
+    if ratio.low and ratio.high and ratio.high / ratio.low < _WIDE_RATIO:
         return ""
     parts = []
     least = min((pair.ratio for pair in pairs), key=lambda r: r if ratio.value > 1 else -r)
     agree = all((pair.ratio > 1) == (ratio.value > 1) for pair in pairs)
+    if comparison.verdict == "cannot tell" and agree and len(pairs) >= _AGREEING_MIN:
+        # Chance alone does this in a quarter of comparisons of three rounds. So it does not decide.
+        direction = "higher" if ratio.value > 1 else "lower"
+        parts.append(f"{METRIC_WORDS[metric]} was {direction} in all {len(pairs)} rounds")
     if comparison.verdict in ("faster", "slower", "lower", "higher") and agree:
         parts.append(
             f"all {len(pairs)} rounds agree: at least {100 * abs(least - 1):,.0f} % "
@@ -87,7 +93,7 @@ def round_words(pairs: Sequence[Pair], comparison: Comparison, metric: str) -> s
         )
     values = [pair.reference_value for pair in pairs]
     changed = max(values) / min(values) - 1
-    if changed >= _CHANGED_RATIO_MIN:
+    if has_interval and changed >= _CHANGED_RATIO_MIN:
         speed = "this machine's speed" if metric in MORE_IS_BETTER else METRIC_WORDS[metric]
         parts.append(f"the interval is wide because {speed} changed by {100 * changed:,.0f} %")
     return "; ".join(parts)

@@ -68,7 +68,9 @@ Contrasts = tuple[ContrastFindings, ...]
 def comparison_answer(seen: Measurements) -> Answer:
     """Return every variant against the reference, by the rule with which the design stopped."""
     compared = Compared(seen)
-    standings = Compare(seen.experiment).standings(compared.history, compared.excluded_ids)
+    # The pilots count for the number of rounds, so that the last look here is the planned one.
+    planned_by = (*map(measured, seen.pilots), *compared.history)
+    standings = Compare(seen.experiment).standings(planned_by, compared.excluded_ids)
     contrasts = tuple(
         compared.contrast(
             standing.variant, standing.reference, standing.comparison, standing=standing

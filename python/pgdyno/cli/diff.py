@@ -61,7 +61,8 @@ def command(first: str, second: str, store: Path | None, json_to: str | None, ve
     drift = _drift(kept, folder_a, folder_b)
     metrics = [(percentile_name(name), f"{x} | {y}{change}") for name, x, y, change in rows]
     changes = changes_between(first_result, other)
-    said = [("CAVEAT", caveat), ("results", f"#{first_result.number}{a} | #{other.number}{b}")]
+    shown = f"{_name_of(first_result, a)} | {_name_of(other, b)}"
+    said = [("CAVEAT", caveat), ("results", shown)]
     said += metrics[:1]
     said += [(change.kind, change.words) for change in changes]
     said += metrics[1:]
@@ -96,6 +97,13 @@ def _found(store: Store, handle: str) -> tuple[ExperimentFolder, str]:
             raise
         return store.find(result), f":{variant}"
     return folder, ""
+
+
+def _name_of(findings: ExperimentFindings, named: str) -> str:
+    """Return "#4:direct"; the reference is named, too, if the user named no variant."""
+    if findings.compare is not None and not named:
+        named = f":{findings.compare.reference}"
+    return f"#{findings.number}{named}"
 
 
 def _numbers_of(findings: ExperimentFindings, named: str) -> dict[str, Estimate]:

@@ -24,6 +24,7 @@ from pgdyno.observe.round_trips import RoundTrips, ServerClock, measure
 from pgdyno.observe.settings_seen import SettingsSeen, changes, read_settings_seen
 from pgdyno.observe.totals import Totals, read_totals
 from pgdyno.server.connect import connect, took_too_long
+from pgdyno.server.target import Target
 
 
 class Around:
@@ -181,6 +182,15 @@ def totals_after(
     return totals(under_test, name, application_name, timeout_s=timeout_s, tries_count=_TRIES_AFTER)
 
 
+def _end_pooled_sessions(console: Target, verb: str, name: str) -> None:
+    """Let our own pooler end its sessions on the server; they report their work when they end."""
+    try:
+        with connect(console, verb=verb, run=name, console=True) as connection:
+            connection.execute(b"RECONNECT")
+    except (psycopg.Error, PgdynoError):
+        return  # They stay, and the totals say that they are not exact.
+
+
 def totals(
     under_test: UnderTest,
     name: str,
@@ -193,7 +203,12 @@ def totals(
 
     Args: timeout_s, how long to wait for the end of the load's sessions; tries_count, how often to
     try to connect if a connection takes too long.
+    Limits: a pooler of the user's own keeps its sessions, so there is no wait for their end.
     """
+    if under_test.is_pooled:
+        timeout_s = 0.0
+    elif under_test.pooler is not None:
+        _end_pooled_sessions(under_test.pooler, under_test.verb, name)
     for tries_left in reversed(range(tries_count)):
         try:
             observe, verb = under_test.observe, under_test.verb

@@ -366,3 +366,61 @@ def test_errors_of_the_log_are_a_finding_if_there_are_many(
 def test_the_limit_of_a_role_is_a_finding_if_it_is_near(taken_count: int, is_near: bool) -> None:
     limits = {**LIMITS, "limited": "role web", "limited_clients": taken_count, "limited_max": 20}
     assert ("connection limit" in taken("limits", limits, limits)) is is_near
+
+
+def limits(second: int, taken: int) -> dict[str, Any]:
+    """Return a sample of a server with 100 connections, of which `taken` are taken."""
+    names = ("clients_idle", "connections_reserved", "autovacuum", "synchronous", "limited_max")
+    zeros = dict.fromkeys(names, 0)
+    workers = {"vacuum_workers": 0, "vacuum_workers_max": 3}
+    times = {"time_ns": second * SECOND_NS, "interval_ns": 5 * SECOND_NS}
+    return {**zeros, **workers, **times, "connections_max": 100, "clients": taken, "limited": ""}
+
+
+def test_a_finding_tells_since_when_it_is_seen() -> None:
+    evidence = IncidentEvidence(Tally(SECOND_NS))
+    for second in range(1, 62):
+        evidence.tally.take("database", database(second, 100 * second))
+        if second % 5 == 1:
+            evidence.take("limits", [limits(second, 95 if second >= 41 else 10)])
+            findings_of(evidence)
+    [late] = findings_of(evidence)
+    assert late.since_s == pytest.approx(20)
+    assert late.cost.endswith("seen for 20 s")
+
+
+def test_a_finding_of_the_begin_may_be_older_than_the_watch() -> None:
+    evidence = IncidentEvidence(Tally(SECOND_NS))
+    for second in range(1, 62):
+        evidence.tally.take("database", database(second, 100 * second))
+        if second % 5 == 1:
+            evidence.take("limits", [limits(second, 95)])
+            findings_of(evidence)
+    [finding] = findings_of(evidence)
+    assert finding.cost.endswith("seen since the first seconds of this watch")
+
+
+def test_a_statement_is_seen_since_its_first_sample() -> None:
+    tally = Tally(SECOND_NS)
+    for second in range(100):
+        rows = [wait("", 1, 1), *([wait("", 7, 1)] if second >= 75 else [])]
+        tally.take("waits", rows)
+    assert tally.stretches.first_seen_ratio("1") == 0.0
+    assert tally.stretches.first_seen_ratio("7") == pytest.approx(0.75)
+    assert tally.stretches.first_seen_ratio("8") == 1.0
+
+
+def test_errors_tell_when_the_log_had_the_first() -> None:
+    evidence = IncidentEvidence(Tally(SECOND_NS))
+    for second in range(1, 62):
+        growth = {"xact_rollback": 10 * max(0, second - 40)}
+        evidence.tally.take("database", database(second, 0, **growth))
+        evidence.take("database", database(second, 0, **growth))
+        error = {"time_ns": second * SECOND_NS, "happened_ns": second * SECOND_NS}
+        error |= {"kind": "error", "sqlstate": "57014", "what": ""}
+        if second > 40:
+            evidence.take("log", [error] * 10)
+    [finding] = findings_of(evidence)
+    assert finding.kind == "errors"
+    assert finding.since_s == pytest.approx(20)
+    assert "the first error since the watch began was 20 s ago" in finding.cost

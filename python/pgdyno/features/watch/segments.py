@@ -124,6 +124,8 @@ def document_again(folder: ExperimentFolder) -> Document:
         for _, collector, rows in heapq.merge(*sources, key=lambda sample: sample[:2]):
             tally.take(collector, rows)
             evidence.take(collector, rows)
+            if collector == "limits":
+                findings_of(evidence)  # Notes since when each is seen, as the watch did.
     watched = Watched(
         tally=tally,
         asked_ns=int(job.get("duration_ns", 0)),

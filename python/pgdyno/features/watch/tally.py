@@ -131,6 +131,15 @@ class Stretches:
         self._kept[-1].by_event[event] += count
         self._kept[-1].by_statement[str(statement)] += count
 
+    def first_seen_ratio(self, statement: str) -> float:
+        """Return the share of the samples before the stretch that first has a statement."""
+        before_count, taken_count = 0, sum(stretch.taken_count for stretch in self._kept)
+        for stretch in self._kept:
+            if statement in stretch.by_statement:
+                return before_count / taken_count
+            before_count += stretch.taken_count
+        return 1.0
+
     def events(self, seconds: float, *, seed: int) -> Sampled:
         """Return mean sessions by wait event, with replicates for intervals."""
         return self._drawn([stretch.by_event for stretch in self._kept], seconds, seed)

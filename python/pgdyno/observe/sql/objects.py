@@ -72,10 +72,20 @@ _PARTS = (
           " (i.indkey::int2[])[0:cardinality(k.conkey) - 1] @> k.conkey)"),
     _part("unlogged table", "c.oid::regclass::text", "''", "pg_table_size(c.oid)",
           "FROM pg_catalog.pg_class c WHERE c.relpersistence = 'u' AND c.relkind = 'r'"),
-    _part("sequence past half of its numbers", "schemaname || '.' || sequencename",
-          "'used to ' || round(100.0 * last_value / max_value) || ' of 100'", "NULL::int8",
-          "FROM pg_catalog.pg_sequences WHERE increment_by > 0 AND NOT cycle"
-          f" AND last_value >= max_value / 100 * {_NEAR_END_PERCENT}"),
+    _part("sequence past half of its numbers", "s.schemaname || '.' || s.sequencename",
+          "'used to ' || round(100.0 * least(s.last_value, s.most) / s.most) || ' of 100'",
+          "NULL::int8",
+          "FROM (SELECT q.*, least(q.max_value,"
+          " (SELECT min(CASE a.atttypid WHEN 23 THEN 2147483647 WHEN 21 THEN 32767 END)"
+          " FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_attrdef f ON f.oid = d.objid"
+          " JOIN pg_catalog.pg_attribute a ON a.attrelid = f.adrelid AND a.attnum = f.adnum"
+          " WHERE d.classid = 'pg_catalog.pg_attrdef'::regclass AND d.refobjid = c.oid"
+          " AND d.refclassid = 'pg_catalog.pg_class'::regclass)) AS most"
+          " FROM pg_catalog.pg_sequences q"
+          " JOIN pg_catalog.pg_namespace n ON n.nspname = q.schemaname"
+          " JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = q.sequencename"
+          " WHERE q.increment_by > 0 AND NOT q.cycle) s"
+          f" WHERE s.last_value >= s.most / 100 * {_NEAR_END_PERCENT}"),
     _part("table never vacuumed", "s.relid::regclass::text", "s.n_dead_tup || ' dead rows'",
           "pg_table_size(s.relid)",
           f"{_TABLES} WHERE s.last_vacuum IS NULL AND s.last_autovacuum IS NULL"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from pgdyno.features.watch.incident.evidence import IncidentEvidence
+import psycopg
+
+from pgdyno.features.watch.incident.evidence import IncidentEvidence, number
 from pgdyno.features.watch.incident.finding import Danger, IncidentFinding
 from pgdyno.features.watch.incident.holding_rules import oldest_holder
 from pgdyno.features.watch.incident.lock_rules import cost_words
@@ -36,6 +38,9 @@ _ERRORS = {
     "53100": ("the disk is full", "free space on the server's disks"),
     "23505": ("keys exist already", "find the code that inserts them again"),
 }  # fmt: skip
+# Sessions idle in a transaction, in all and for each at work, and how long in each transaction.
+_IDLE_INSIDE_MIN, _IDLE_INSIDE_TIMES = 3.0, 3.0
+_IDLE_INSIDE_S = 0.1
 # Waits inside the server: how their names begin, what sessions do there, the next step.
 _SUBTRANSACTIONS = (
     "sessions look up subtransactions",
@@ -77,22 +82,36 @@ def errors(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     if not whole or rate < _ERRORS_PER_SECOND or whole < _FAILED_RATIO * made:
         return
     code = max(by_code, key=lambda sqlstate: by_code[sqlstate])
-    words, step = _ERRORS.get(code, (f"errors with SQLSTATE {code}", "find them in the log"))
+    if code == "40001" and evidence.grown("conflicts", "cancelled"):
+        return  # Recovery cancelled them: another rule says so.
+    words, step = _ERRORS.get(code, (f"statements fail: {_meant(code)}", "find them in the log"))
     if not code:
         words, step = "statements fail", "see the messages in the log; %e in log_line_prefix adds"
         step += " SQLSTATE"
     # A log collector keeps a part of very many lines.
     rolled_back = evidence.grown("database", "xact_rollback")
+    since_s = max(0.0, (evidence.ended_ns - evidence.first_error_ns[code]) / 1e9)
     yield IncidentFinding(
         kind="errors",
         said=f"{words}: {counted(by_code[code], 'error')} in the log, {plain(rate)}/s",
-        cost=f"{rolled_back:,.0f} of {made:,.0f} transactions were rolled back",
+        cost=f"{rolled_back:,.0f} of {made:,.0f} transactions were rolled back; the first error"
+        f" since the watch began was {seconds(round(since_s))} ago",
+        since_s=since_s,
         next_step=step,
         danger=Danger.WORK_REFUSED,
         answer=f"{words}: {plain(rate)} errors/s; {rolled_back:,.0f} of {made:,.0f} transactions"
         " were rolled back",
         evidence={"by_sqlstate": dict(by_code), "rolled_back": rolled_back},
     )
+
+
+def _meant(sqlstate: str) -> str:
+    """Return "numeric value out of range (SQLSTATE 22003)"."""
+    try:
+        name = psycopg.errors.lookup(sqlstate).__name__
+    except KeyError:
+        return f"SQLSTATE {sqlstate}"
+    return f"{re.sub('(?<!^)(?=[A-Z])', ' ', name).lower()} (SQLSTATE {sqlstate})"
 
 
 def crash(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
@@ -149,6 +168,31 @@ def connection_storm(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     )
 
 
+def idle_inside(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
+    """Yield a finding if transactions mostly wait for their clients (14 and later)."""
+    idle_s = evidence.grown("database", "idle_in_transaction_time_ns") / 1e9
+    made = evidence.tally.total.transactions + evidence.grown("database", "xact_rollback")
+    mean, each_s = idle_s / evidence.seconds, idle_s / max(made, 1.0)
+    at_work = evidence.tally.total.active or 0.0
+    if mean < max(_IDLE_INSIDE_MIN, _IDLE_INSIDE_TIMES * at_work) or each_s < _IDLE_INSIDE_S:
+        return
+    limits = evidence.one("limits")
+    row = limits.last if limits is not None else {}
+    name, most = str(row.get("idle_inside_of") or ""), number(row, "idle_inside")
+    who = f", most of them of {name}" if name and most > mean / 2 else ""
+    said = f"{mean:,.1f} sessions on average are idle inside a transaction{who}"
+    yield IncidentFinding(
+        kind="transactions wait for their clients",
+        said=f"{said}, {seconds(each_s)} in each transaction; {at_work:,.1f} are at work",
+        cost="each keeps its connection, locks and snapshot: a pool in front has none left",
+        next_step="find what the application does inside transactions, such as calls of other"
+        " services, and move it behind COMMIT",
+        danger=Danger.GROWS,
+        answer=f"{said}: transactions wait for their clients",
+        evidence={"idle_sessions": mean, "application": name},
+    )
+
+
 def inside(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     """Yield a finding for each place inside the server where much DB time is lost."""
     named: set[str] = set()
@@ -200,13 +244,13 @@ def number_series(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     name = max(used, key=lambda sequence: used[sequence], default="")
     if not name or used[name] < _USED_PERCENT:
         return
-    said = f"sequence {name} has used {used[name]} % of its numbers"
+    said = f"sequence {name} has used {used[name]} % of the numbers that its column can hold"
     yield IncidentFinding(
         kind="sequence near its end",
         said=said,
         cost="at its end, every insert that needs a number fails",
         next_step="ALTER TABLE ... ALTER COLUMN ... TYPE bigint, which rewrites the table, and"
-        f" ALTER SEQUENCE {sql_name(*name.split('.', 1))} AS bigint",
+        f" ALTER SEQUENCE {sql_name(*name.split('.', 1))} AS bigint if it is smaller",
         danger=Danger.LIMIT_NEAR,
         answer=said,
         evidence={"sequence": name, "used_percent": used[name]},

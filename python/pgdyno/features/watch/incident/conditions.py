@@ -17,7 +17,7 @@ _COMPARED = frozenset(("=", "<", ">", "<=", ">="))
 _KINDS = frozenset(("AEXPR_OP", "AEXPR_OP_ANY", "AEXPR_IN", "AEXPR_BETWEEN"))
 _STATEMENTS = ("SelectStmt", "UpdateStmt", "DeleteStmt")
 # If a statement has one of these, the number of rows that it returns says nothing about its filter.
-_SUMMING = frozenset(("groupClause", "distinctClause", "limitCount", "setOperations"))
+_SUMMING = frozenset(("groupClause", "distinctClause", "setOperations"))
 _AGGREGATES = frozenset(
     (
         *("count", "sum", "avg", "min", "max", "array_agg", "string_agg", "bool_and", "bool_or"),
@@ -54,12 +54,19 @@ class ColumnCondition:
 class Restricted:
     """The tables of a statement (schema or "", name) and the conditions on their columns.
 
-    `returns_what_it_finds`: it neither counts nor sums nor limits what it finds.
+    `sums`: it counts, sums or compares what it finds. `limits`: it has LIMIT. `skips`: OFFSET.
     """
 
     tables: tuple[tuple[str, str], ...]
     conditions: tuple[ColumnCondition, ...]
-    returns_what_it_finds: bool
+    sums: bool
+    limits: bool
+    skips: bool
+
+    @property
+    def returns_what_it_finds(self) -> bool:
+        """Return whether its rows are all that it finds."""
+        return not self.sums and not self.limits
 
 
 def restricted(text: str) -> Restricted | None:
@@ -80,10 +87,14 @@ def restricted(text: str) -> Restricted | None:
     conditions_found = [made for part in conditions for made in _conditions(part, named)]
     if not named:
         return None
-    is_summing = any(tree.get(name) for name in _SUMMING) or _calls_aggregate(
-        tree.get("targetList")
+    sums = any(tree.get(name) for name in _SUMMING) or _calls_aggregate(tree.get("targetList"))
+    return Restricted(
+        tuple(dict.fromkeys(named.values())),
+        tuple(conditions_found),
+        sums=sums,
+        limits=bool(tree.get("limitCount")),
+        skips=bool(tree.get("limitOffset")),
     )
-    return Restricted(tuple(dict.fromkeys(named.values())), tuple(conditions_found), not is_summing)
 
 
 def _from(item: Mapping[str, Any], named: dict[str, tuple[str, str]]) -> Iterator[Any]:

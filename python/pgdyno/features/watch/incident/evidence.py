@@ -30,6 +30,8 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "objects": ("kind", "object"),
     "slru": ("cache",),
     "holds": ("kind", "pid", "name", "transaction_us"),
+    "conflicts": ("reason",),
+    "pooler": ("database", "user"),
 }
 TAKEN = (*_KEYS, "lock_queues", "log")
 _KEYS_MAX = 2_000
@@ -71,8 +73,12 @@ class IncidentEvidence:
         self._busy_workers_count = 0
         # Errors in the server's log; "" if the log does not have the SQLSTATE.
         self.errors_by_sqlstate: Counter[str] = Counter()
+        self.first_error_ns: dict[str, int] = {}
         # How often the server recovered from WAL, and what ended a process, such as "signal 9".
         self.recovery_count = 0
+        # When each finding was seen first, by its subject.
+        self._noted_ns: dict[tuple[str, ...], int] = {}
+        self._began_ns = 0
         self.crash_cause = ""
 
     def take(self, collector: str, rows: Sequence[Row]) -> None:
@@ -81,6 +87,7 @@ class IncidentEvidence:
             return
         with self.lock:
             self._last_ns[collector] = int(rows[0]["time_ns"])
+            self._began_ns = self._began_ns or int(rows[0]["time_ns"])
             self._samples[collector] += 1
             if collector == "lock_queues":
                 self.queues.take(rows)
@@ -112,12 +119,21 @@ class IncidentEvidence:
             elif kind == "checkpoint_began" and "end-of-recovery" in str(event["what"]):
                 self.recovery_count += 1
             elif kind == "error":  # The server counts deadlocks.
-                self.errors_by_sqlstate[str(event["sqlstate"])] += 1
+                code = str(event["sqlstate"])
+                self.errors_by_sqlstate[code] += 1
+                self.first_error_ns.setdefault(
+                    code, int(event.get("happened_ns", event["time_ns"]))
+                )
 
     def seen(self, collector: str) -> dict[tuple[Any, ...], SeenRows]:
         """Return what was seen of a collector, by key."""
         with self.lock:
             return dict(self._by_collector[collector])
+
+    def noted_after_s(self, subject: tuple[str, ...]) -> float:
+        """Return after which time of the watch a finding was seen first; note a new one."""
+        with self.lock:
+            return (self._noted_ns.setdefault(subject, self.ended_ns) - self._began_ns) / 1e9
 
     def one(self, collector: str) -> SeenRows | None:
         """Return what was seen of a collector that has one row a sample; None before the first."""

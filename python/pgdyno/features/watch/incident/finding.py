@@ -27,9 +27,10 @@ class IncidentFinding:
 
     `said`: who, and what they do, in one sentence. `lost_s`: session-seconds lost during the watch;
     0 if nothing was lost yet. `share_ratio`: of DB time; None if it is not known. `since_s`: age at
-    the end of the watch. `cost`: what it costs, in words. `lines`: more about it, such as the tree
-    of sessions. `evidence`: numbers for programs. `answer`: the sentence of the whole watch, if
-    this is its first finding.
+    the end of the watch; if the server does not tell when it began, since it was seen first.
+    `cost`: what it costs, in words. `lines`: more about it, such as the tree of sessions.
+    `evidence`: numbers for programs. `answer`: the sentence of the whole watch, if this is its
+    first finding.
     """
 
     kind: str
@@ -44,6 +45,12 @@ class IncidentFinding:
     danger: Danger = Danger.COSTS
     lines: tuple[str, ...] = ()
     evidence: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def subject(self) -> tuple[str, ...]:
+        """Return what stays the same while the finding lasts: its kind, and the names in it."""
+        names = (value for value in self.evidence.values() if isinstance(value, str))
+        return (self.kind, *names)
 
     def as_document(self) -> dict[str, Any]:
         """Return the finding as a part of the JSON document."""

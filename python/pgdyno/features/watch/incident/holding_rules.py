@@ -79,26 +79,40 @@ def vacuum_behind(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
 
 
 def wraparound(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
-    """Yield a finding if transaction ids are older than autovacuum should let them become."""
+    """Yield a finding if ids of transactions or multixacts are older than autovacuum allows."""
     ages = evidence.one("ages")
     if ages is None:
         return
-    age, limit = number(ages.last, "xid_age"), number(ages.last, "freeze_age")
-    if age <= 1.2 * limit:
-        return
+    for what, setting, age, limit in (
+        ("transactions", "autovacuum_freeze_max_age", "xid_age", "freeze_age"),
+        (
+            "multixacts",
+            "autovacuum_multixact_freeze_max_age",
+            "multixact_age",
+            "multixact_freeze_age",
+        ),
+    ):
+        of_age, of_limit = number(ages.last, age), number(ages.last, limit)
+        if of_limit and of_age > 1.2 * of_limit:
+            yield _wraparound(evidence, what, setting, of_age, of_limit)
+
+
+def _wraparound(
+    evidence: IncidentEvidence, what: str, setting: str, age: float, limit: float
+) -> IncidentFinding:
     holder = oldest_holder(evidence)
     left = 2**31 - 3_000_000 - age
-    yield IncidentFinding(
+    return IncidentFinding(
         kind="wraparound",
-        said=f"the oldest row that is not frozen is {age:,.0f} transactions old;"
-        f" autovacuum_freeze_max_age is {limit:,.0f}",
-        cost=f"the server refuses to write after {left:,.0f} more transactions",
+        said=f"the oldest row that is not frozen is {age:,.0f} {what} old; {setting} is"
+        f" {limit:,.0f}",
+        cost=f"the server refuses to write after {left:,.0f} more {what}",
         next_step="end what keeps old rows (transactions, slots, prepared transactions), then"
         " VACUUM (FREEZE) the oldest tables",
         danger=next((danger for most, danger in _LEFT if left <= most), Danger.GROWS),
         lines=(f"oldest rows are kept by {holder}",) if holder else (),
-        answer=f"transaction ids run out in {left:,.0f} transactions",
-        evidence={"age": age, "left": left},
+        answer=f"ids of {what} run out in {left:,.0f} {what}",
+        evidence={"age": age, "left": left, "setting": setting},
     )
 
 

@@ -15,6 +15,8 @@ from pgdyno.quantities import counted, percent, seconds
 _LONG_NS = 2_000_000_000
 # Short waits together are a finding if they take this share of DB time.
 _CONTENTION_RATIO = 0.25
+# On average; below, a server that has little to do would have a finding.
+_CONTENTION_SESSIONS = 0.1
 _OVER_NS = 3_000_000_000
 _LINES_MAX = 6
 _LOST_MIN_S = 0.05
@@ -39,7 +41,8 @@ def contention(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     short = [queue for queue in queues if queue.longest_ns < _LONG_NS]
     lost_s = evidence.in_events(lambda event: event.startswith("Lock:")) - long_s
     share = evidence.share(lost_s) or 0.0
-    if share < _CONTENTION_RATIO or not short:
+    is_little = lost_s < _CONTENTION_SESSIONS * evidence.seconds
+    if share < _CONTENTION_RATIO or is_little or not short:
         return
     waits = [wait.row for queue in short for wait in queue.waits.values()]
     wanted = _wanted(waits)
@@ -53,7 +56,9 @@ def contention(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
         lost_s=lost_s,
         share_ratio=share,
         lines=tuple(f"mostly {text}" for text, _ in texts.most_common(1)),
-        next_step="let transactions lock these rows last and end at once",
+        next_step="fewer transactions with NOTIFY: collect notifications, or let listeners poll"
+        if wanted.endswith("databases")
+        else "let transactions lock these rows last and end at once",
         answer=f"sessions wait for {wanted} for {percent(share)} of DB time",
     )
 
@@ -189,7 +194,11 @@ def _wanted(rows: Sequence[Row]) -> str:
     [(kind, _)] = kinds.most_common(1) or [("", 0)]
     if kind == "relation":
         return f"table {names}" if names else "a table of another database"
-    if kind in ("transactionid", "virtualxid", "spectoken"):
+    if kind == "notify":
+        return "the one lock that puts commits with NOTIFY in order, in all databases"
+    if kind == "virtualxid":
+        return "the end of its transaction, as CONCURRENTLY must"
+    if kind in ("transactionid", "spectoken"):
         return "the end of its transaction (a row or a key that it wrote)"
     return f"a lock on {names}" if names else f"{_article(kind)} lock"
 

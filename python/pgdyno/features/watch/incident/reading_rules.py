@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from pgdyno.features.watch.incident.evidence import IncidentEvidence, SeenRows, number
 from pgdyno.features.watch.incident.finding import Danger, IncidentFinding
@@ -17,7 +18,7 @@ from pgdyno.features.watch.incident.statement_rules import (
     time_of,
     worth_asking,
 )
-from pgdyno.features.watch.incident.table_facts import TableFacts
+from pgdyno.features.watch.incident.table_facts import StatementFacts, TableFacts
 from pgdyno.quantities import compact_ms, percent
 from pgdyno.server.grammar import sql_name
 
@@ -113,8 +114,14 @@ def _foreign_key(evidence: IncidentEvidence, table: str) -> str:
     return ""
 
 
-def dead_rows(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[IncidentFinding]:
-    """Yield a finding for a statement that reads many blocks for a row, of a table of dead rows."""
+def much_for_little(
+    evidence: IncidentEvidence, known: KnownStatements
+) -> Iterator[IncidentFinding]:
+    """Yield a finding for each statement that reads many blocks for a row, with what explains it.
+
+    What a statement returns says nothing about what it needs if it counts or sums; then only a
+    table of dead rows is named.
+    """
     for query in worth_asking(evidence):
         facts, counts = known.facts.get(query), counts_of(evidence, query)
         lost_s, share = time_of(evidence, query)
@@ -122,31 +129,111 @@ def dead_rows(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[In
             continue
         if counts["blocks"] < max(_BLOCKS_MIN, _DEAD_BLOCKS_PER_ROW * counts["rows"]):
             continue
-        for table in facts.tables:
-            seen = evidence.seen("tables").get((table.schema, table.table))
-            if seen is None or not _is_dead(seen):
-                continue
-            dead, live = number(seen.last, "rows_dead"), number(seen.last, "rows_live")
-            holder, text = oldest_holder(evidence), short_text(known.texts.get(query, ""))
-            reads = f"reads {counts['blocks']:,.0f} blocks for {_rows(counts['rows'])}"
-            why = f"{table.name} has {dead:,.0f} dead rows and {live:,.0f} live ones"
-            kept = f"they are kept by {holder}" if holder else "vacuum has not removed them"
-            yield IncidentFinding(
-                kind="dead rows are read",
-                said=f"{text}: {reads}; {why}",
-                cost=f"{compact_ms(counts['ms'])} ms a call, {counts['calls']:,.0f} calls; "
-                + cost_words(lost_s, evidence).replace(" lost", ""),
-                lost_s=lost_s,
-                share_ratio=share,
-                lines=(kept,),
-                next_step=f"end what keeps them, then VACUUM {table.name}"
-                if holder
-                else f"VACUUM (VERBOSE) {table.name}",
-                danger=Danger.GROWS,
-                answer=f"{text} takes {percent(share)} of DB time: {why}; {kept}",
-                evidence={"query_id": str(query), "table": table.name, "dead_rows": dead},
-            )
-            return
+        text = known.texts.get(query, "")
+        reason = _why_dead(evidence, facts) or _why_much(evidence, facts, text, counts["blocks"])
+        if reason is None:
+            continue
+        reads = f"reads {counts['blocks']:,.0f} blocks for {_rows(counts['rows'])}"
+        new = [
+            f"{table.name} was analysed during this watch: the plan may have changed then"
+            for table in facts.tables
+            if (seen := evidence.seen("tables").get((table.schema, table.table))) is not None
+            and seen.grown("analyzes")
+        ]
+        yield IncidentFinding(
+            kind=reason.kind,
+            said=f"{short_text(text)}: {reads}; {reason.why}",
+            cost=f"{compact_ms(counts['ms'])} ms a call, {counts['calls']:,.0f} calls; "
+            + cost_words(lost_s, evidence).replace(" lost", ""),
+            lost_s=lost_s,
+            share_ratio=share,
+            lines=(*((reason.line,) if reason.line else ()), *new),
+            next_step=reason.next_step,
+            danger=Danger.GROWS,
+            answer=f"{short_text(text)} takes {percent(share)} of DB time: it {reads};"
+            f" {reason.why}",
+            evidence={"query_id": str(query), "blocks": counts["blocks"], "rows": counts["rows"]},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingReason:
+    """Why a statement reads many blocks for a row. `line`: who or what keeps it so, may be ""."""
+
+    kind: str
+    why: str
+    next_step: str
+    line: str = ""
+
+
+def _why_dead(evidence: IncidentEvidence, facts: StatementFacts) -> ReadingReason | None:
+    for table in facts.tables:
+        seen = evidence.seen("tables").get((table.schema, table.table))
+        if seen is None or not _is_dead(seen):
+            continue
+        dead, live = number(seen.last, "rows_dead"), number(seen.last, "rows_live")
+        holder = oldest_holder(evidence)
+        return ReadingReason(
+            "dead rows are read",
+            f"{table.name} has {dead:,.0f} dead rows and {live:,.0f} live ones",
+            f"end what keeps them, then VACUUM {table.name}"
+            if holder
+            else f"VACUUM (VERBOSE) {table.name}",
+            f"they are kept by {holder}" if holder else "vacuum has not removed them",
+        )
+    return None
+
+
+def _why_much(
+    evidence: IncidentEvidence, facts: StatementFacts, text: str, blocks: float
+) -> ReadingReason | None:
+    """Return a hypothesis: from the statement's form, sizes of its tables and old transactions."""
+    kind, parts = "much is read for few rows", facts.parts
+    plan = "EXPLAIN (ANALYZE, BUFFERS) the statement with its values"
+    toast = [table for table in facts.tables if table.toast_pages_count > max(blocks / 2, 1)]
+    small = sum(table.pages_count for table in facts.tables) < blocks
+    # Other names are parts of the statement, such as WITH, which may sum.
+    if parts.sums or len(facts.tables) < len(parts.tables):
+        return None
+    if parts.skips:
+        why = "OFFSET reads all rows before its page: hypothesis"
+        step = (
+            "begin a page behind the last key of the page before (WHERE key > ...), not by OFFSET"
+        )
+        return ReadingReason(kind, why, step)
+    if "skip locked" in text.lower():
+        why = "it passes over rows that others have locked: hypothesis"
+        holder = oldest_holder(evidence)
+        line = f"oldest transaction: {holder}" if holder else ""
+        return ReadingReason(kind, why, "end the oldest transaction; let each take few rows", line)
+    if toast and small:
+        why = f"values of {toast[0].name} are stored outside of its rows (TOAST): hypothesis"
+        return ReadingReason(kind, why, "select only the columns that are needed; split the table")
+    if parts.limits:
+        why = "its plan reads on until LIMIT is full, and few rows on its way fit: hypothesis"
+        return ReadingReason(kind, why, f"{plan}; an index on the columns of WHERE and ORDER BY")
+    return ReadingReason(kind, "no known reason", plan)
+
+
+def compiled(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[IncidentFinding]:
+    """Yield a finding for each statement with much time, most of it compiling (JIT)."""
+    for query in worth_asking(evidence):
+        counts, (lost_s, share) = counts_of(evidence, query), time_of(evidence, query)
+        if counts is None or share < _MUCH_RATIO or counts["jit_ms"] < counts["ms"] / 2:
+            continue
+        text = short_text(known.texts.get(query, ""))
+        ratio = percent(min(1.0, counts["jit_ms"] / max(counts["ms"], 1e-9)))
+        yield IncidentFinding(
+            kind="compiling",
+            said=f"{text}: {ratio} of its time is compiling its plan (JIT)",
+            cost=f"{compact_ms(counts['ms'])} ms a call, {counts['calls']:,.0f} calls; "
+            + cost_words(lost_s, evidence).replace(" lost", ""),
+            lost_s=lost_s,
+            share_ratio=share,
+            next_step="jit = off for its role, or a larger jit_above_cost",
+            answer=f"{text} takes {percent(share)} of DB time, {ratio} of it compiling (JIT)",
+            evidence={"query_id": str(query), "jit_ms": counts["jit_ms"]},
+        )
 
 
 def no_statistics(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[IncidentFinding]:

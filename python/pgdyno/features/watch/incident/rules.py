@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from pgdyno.features.watch.incident import (
     activity_rules,
@@ -17,6 +18,10 @@ from pgdyno.features.watch.incident.statement_rules import (
     KnownStatements,
     reading_in_vain,
 )
+from pgdyno.quantities import seconds
+
+# Counters need two samples, of which some have 10 s between them.
+_FIRST_S = 12.0
 
 RULES: tuple[Callable[[IncidentEvidence], Iterator[IncidentFinding]], ...] = (
     lock_rules.blockers,
@@ -30,11 +35,14 @@ RULES: tuple[Callable[[IncidentEvidence], Iterator[IncidentFinding]], ...] = (
     server_rules.slot_wal,
     server_rules.archiver,
     server_rules.standbys,
+    server_rules.conflicts,
+    server_rules.pools,
     server_rules.spills,
     activity_rules.errors,
     activity_rules.crash,
     activity_rules.deadlocks,
     activity_rules.connection_storm,
+    activity_rules.idle_inside,
     activity_rules.inside,
     activity_rules.number_series,
 )
@@ -43,10 +51,12 @@ RULES: tuple[Callable[[IncidentEvidence], Iterator[IncidentFinding]], ...] = (
 STATEMENT_RULES: tuple[
     Callable[[IncidentEvidence, KnownStatements], Iterator[IncidentFinding]], ...
 ] = (
+    reading_rules.compiled,
     reading_in_vain,
-    reading_rules.dead_rows,
     reading_rules.no_statistics,
     reading_rules.read_whole,
+    # The last: others know the reason.
+    reading_rules.much_for_little,
 )
 
 
@@ -64,5 +74,35 @@ def all_findings(
     known = known or KnownStatements()
     with evidence.lock:
         findings = [finding for rule in RULES for finding in rule(evidence)]
-        findings += [finding for rule in STATEMENT_RULES for finding in rule(evidence, known)]
-    return in_order(findings)
+        findings += _of_statements(evidence, known)
+        return in_order(_since(finding, evidence) for finding in findings)
+
+
+def _of_statements(evidence: IncidentEvidence, known: KnownStatements) -> Iterable[IncidentFinding]:
+    """Return one finding for a statement: of the first rule that has one."""
+    by_statement: dict[str, IncidentFinding] = {}
+    for rule in STATEMENT_RULES:
+        for finding in rule(evidence, known):
+            name = str(finding.evidence.get("query_id") or finding.said)
+            by_statement.setdefault(name, finding)
+    return by_statement.values()
+
+
+def _since(finding: IncidentFinding, evidence: IncidentEvidence) -> IncidentFinding:
+    """Add since when it is seen, if the server does not tell when it began."""
+    if finding.since_s is not None:
+        return finding
+    query = str(finding.evidence.get("query_id") or "")
+    # Texts of statements are read at the end, but samples have the statements from the begin.
+    after_s = (
+        evidence.tally.stretches.first_seen_ratio(query) * evidence.seconds
+        if query
+        else evidence.noted_after_s(finding.subject)
+    )
+    since_s = max(0.0, evidence.seconds - after_s)
+    words = (
+        "seen since the first seconds of this watch"
+        if after_s <= _FIRST_S
+        else f"seen for {seconds(round(since_s))}"
+    )
+    return replace(finding, since_s=since_s, cost="; ".join(filter(None, (finding.cost, words))))

@@ -35,6 +35,13 @@ WAITING_SQL = f"SELECT count(*) {_WAITING}"
 _IS_OTHERS = "a.pid <> pg_backend_pid() AND a.datid IS NOT NULL AND a.datid <> 0"
 
 
+# PreCommit_Notify locks object 0 of the class pg_database (1262).
+_LOCKED = (
+    "CASE WHEN wanted.locktype = 'object' AND wanted.classid = 1262 AND wanted.objid = 0"
+    " THEN 'notify' ELSE coalesce(wanted.locktype, '') END"
+)
+
+
 def _age_ns(moment: str) -> str:
     """Return SQL for the age of a moment; 0 if there is none."""
     return f"coalesce((extract(epoch FROM clock_timestamp() - {moment}) * 1000000)::int8 * 1000, 0)"
@@ -77,7 +84,7 @@ def _queues(*, leader: str, query_id: str, waited: str) -> str:
         f" SELECT a.pid, {leader}, coalesce(array_to_string(w.by, ','), ''),"
         " coalesce((SELECT min(p.gid) FROM prepared p WHERE p.waiter = a.pid), ''),"
         f" {_DATABASE}, {_ROLE}, {_NAME}, coalesce(a.state, ''),"
-        " coalesce(a.backend_type, ''), coalesce(wanted.locktype, ''), coalesce(wanted.mode, ''),"
+        f" coalesce(a.backend_type, ''), {_LOCKED}, coalesce(wanted.mode, ''),"
         " coalesce((SELECT n.nspname || '.' || c.relname FROM pg_catalog.pg_class c"
         " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
         " WHERE c.oid = coalesce(wanted.relation, row_of.relation) AND coalesce(wanted.database,"
@@ -145,7 +152,7 @@ class QueuesCollector(_NamingStatements):
         key("application", "its application_name; its address if it has none"),
         key("state", "as in pg_stat_activity; 'prepared'"),
         key("backend_type", "as in pg_stat_activity"),
-        key("locked", "what it waits for: pg_locks.locktype"),
+        key("locked", "what it waits for: pg_locks.locktype; notify = the lock of NOTIFY"),
         key("mode", "of the lock that it waits for"),
         key("relation", "of that lock, or of the row; '' = none, or in another database"),
         key("place", "relation, page and number of the row that it waits for; '' = no row"),
@@ -232,6 +239,13 @@ _OWN_LIMITS = (
 )
 
 
+_IDLE_INSIDE = (
+    "SELECT coalesce(application_name, '') AS name, count(*) FROM a WHERE state IN"
+    " ('idle in transaction', 'idle in transaction (aborted)') GROUP BY 1 ORDER BY 2 DESC, 1"
+    " LIMIT 1"
+)
+
+
 def _limits(*, reserved: str) -> str:
     def setting(name: str, kind: str = "int8") -> str:
         return f"(SELECT setting::{kind} FROM s WHERE name = '{name}')"
@@ -243,10 +257,10 @@ def _limits(*, reserved: str) -> str:
         " 'autovacuum', 'autovacuum_max_workers', 'autovacuum_vacuum_threshold',"
         " 'autovacuum_vacuum_scale_factor', 'max_wal_size', 'checkpoint_timeout',"
         " 'synchronous_standby_names')),"
-        " a AS (SELECT backend_type, state, usesysid, datid"
+        " a AS (SELECT backend_type, state, usesysid, datid, application_name"
         " FROM pg_catalog.pg_stat_get_activity(NULL)"
         " WHERE strpos(coalesce(application_name, ''), 'pgdyno/') <> 1),"
-        f" nearest AS ({_OWN_LIMITS})"
+        f" nearest AS ({_OWN_LIMITS}), inside AS ({_IDLE_INSIDE})"
         f" SELECT {setting('max_connections')},"
         f" {setting('superuser_reserved_connections')} + {reserved},"
         f" {clients}), {clients} AND a.state = 'idle'),"
@@ -257,7 +271,8 @@ def _limits(*, reserved: str) -> str:
         f" {setting('max_wal_size')} * 1048576, {setting('checkpoint_timeout')} * 1000000000,"
         f" ({setting('synchronous_standby_names', 'text')} <> '')::int,"
         " coalesce((SELECT name FROM nearest), ''), coalesce((SELECT count FROM nearest), 0),"
-        " coalesce((SELECT most FROM nearest), 0)::int8 FROM a) limits"
+        " coalesce((SELECT most FROM nearest), 0)::int8, coalesce((SELECT name FROM inside), ''),"
+        " coalesce((SELECT count FROM inside), 0) FROM a) limits"
     )
 
 
@@ -290,6 +305,8 @@ class LimitsCollector(SqlCollector):
         key("limited", "role or database whose CONNECTION LIMIT is nearest; '' = none has one"),
         gauge("limited_clients", "connections", "client backends of it"),
         gauge("limited_max", "connections", "its CONNECTION LIMIT"),
+        key("idle_inside_of", "application with most sessions idle in a transaction; '' = none"),
+        gauge("idle_inside", "connections", "its sessions that are idle in a transaction"),
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from pgdyno.features.watch.incident.evidence import IncidentEvidence, number
+from pgdyno.features.watch.incident.evidence import IncidentEvidence, Row, number
 from pgdyno.features.watch.incident.finding import Danger, IncidentFinding
 from pgdyno.features.watch.incident.lock_rules import cost_words
 from pgdyno.quantities import count, counted, format_bytes, percent, seconds
@@ -20,6 +20,7 @@ _SPILL_BYTES_PER_SECOND = 10e6
 _SPILL_RATIO = 0.05
 _SPILLED_FILES_MIN = 10
 _SYNC_RATIO = 0.3
+_POOL_WAIT_S = 1.0
 
 
 def connections(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
@@ -163,21 +164,9 @@ def standbys(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     rows = [seen.last for seen in evidence.now("replication")]
     limits = evidence.one("limits")
     waiting_s = evidence.in_events(lambda event: event == "IPC:SyncRep")
-    if limits is not None and limits.last["synchronous"]:
-        senders = any(row["sync_state"] in ("sync", "quorum") for row in rows)
-        share = evidence.share(waiting_s) or 0.0
-        if not senders and share >= _SYNC_RATIO:
-            yield IncidentFinding(
-                kind="synchronous standby missing",
-                said="commits wait for a synchronous standby, and none is connected",
-                cost=cost_words(waiting_s, evidence),
-                lost_s=waiting_s,
-                share_ratio=share,
-                next_step="start the standby, or ALTER SYSTEM SET synchronous_standby_names = '';"
-                " SELECT pg_reload_conf()",
-                danger=Danger.WORK_REFUSED,
-                answer="commits wait for a synchronous standby, and none is connected",
-            )
+    share = evidence.share(waiting_s) or 0.0
+    if limits is not None and limits.last["synchronous"] and share >= _SYNC_RATIO:
+        yield _synchronous(evidence, rows, waiting_s, share)
     late = [row for row in rows if number(row, "replay_lag_ns") >= _LAG_NS]
     for row in sorted(late, key=lambda row: -number(row, "replay_lag_ns"))[:1]:
         lag_s = number(row, "replay_lag_ns") / 1e9
@@ -193,6 +182,87 @@ def standbys(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
             danger=Danger.GROWS,
             answer=f"{said} {seconds(round(lag_s, 1))} behind",
             evidence={"standby": who, "lag_s": lag_s},
+        )
+
+
+def _synchronous(
+    evidence: IncidentEvidence, rows: Sequence[Row], waiting_s: float, share: float
+) -> IncidentFinding:
+    """Return the finding about commits that wait for a standby."""
+    senders = [str(row["standby"]) for row in rows if row["sync_state"] in ("sync", "quorum")]
+    names = ", ".join(sorted(set(senders)))
+    said = (
+        f"commits wait for synchronous standby {names}"
+        if senders
+        else "commits wait for a synchronous standby, and none is connected"
+    )
+    return IncidentFinding(
+        kind="synchronous standby is slow" if senders else "synchronous standby missing",
+        said=said,
+        cost=cost_words(waiting_s, evidence),
+        lost_s=waiting_s,
+        share_ratio=share,
+        next_step="see its disk and network; with remote_apply, also its replay:"
+        " pg_wal_replay_pause, long queries there"
+        if senders
+        else "start the standby, or ALTER SYSTEM SET synchronous_standby_names = '';"
+        " SELECT pg_reload_conf()",
+        danger=Danger.WORK_REFUSED,
+        answer=f"{said}: {percent(share)} of DB time" if senders else said,
+    )
+
+
+def conflicts(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
+    """Yield a finding if recovery cancelled queries on this standby."""
+    by_reason = {
+        str(seen.last["reason"]): int(seen.grown("cancelled"))
+        for seen in evidence.seen("conflicts").values()
+        if seen.grown("cancelled")
+    }
+    if not by_reason:
+        return
+    reasons = ", ".join(f"{name} {count(times)}" for name, times in sorted(by_reason.items()))
+    said = f"recovery cancelled {counted(sum(by_reason.values()), 'statement')} on this"
+    said += f" standby ({reasons})"
+    yield IncidentFinding(
+        kind="conflicts with recovery",
+        said=said,
+        cost="each lost its work, and is often sent again",
+        next_step="a larger max_standby_streaming_delay, which lets the standby fall behind; for"
+        " snapshots also hot_standby_feedback = on, which keeps dead rows on the primary",
+        danger=Danger.WORK_REFUSED,
+        answer=said,
+        evidence={"by_reason": by_reason},
+    )
+
+
+def pools(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
+    """Yield a finding for the pool of PgBouncer whose clients wait longest for a connection."""
+    waiting = [
+        row for seen in evidence.now("pooler") if number(row := seen.last, "longest_wait_ns")
+    ]
+    for row in sorted(waiting, key=lambda row: -number(row, "longest_wait_ns"))[:1]:
+        wait_s = number(row, "longest_wait_ns") / 1e9
+        if wait_s < _POOL_WAIT_S:
+            return
+        clients, taken = int(number(row, "clients_waiting")), int(number(row, "servers_active"))
+        pool = f"pool {row['database']}/{row['user']} of PgBouncer"
+        said = f"{counted(clients, 'client')} of {pool} wait for a connection, the first for"
+        said += f" {seconds(round(wait_s, 1))}"
+        idle = number(row, "servers_idle")
+        yield IncidentFinding(
+            kind="pool exhausted",
+            said=f"{said}; its {counted(taken, 'connection')} in use"
+            f" {'is' if taken == 1 else 'are'} taken",
+            cost="these clients wait outside of the server, which DB time does not include",
+            since_s=wait_s,
+            next_step="see SHOW SERVERS and who is idle in a transaction; a larger pool helps only"
+            " if the server has free cores"
+            if not idle
+            else "SHOW SERVERS: connections are free, so it logs in or is paused",
+            danger=Danger.WORK_REFUSED,
+            answer=said,
+            evidence={"database": str(row["database"]), "waiting": clients, "wait_s": wait_s},
         )
 
 

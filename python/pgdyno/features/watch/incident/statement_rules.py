@@ -132,6 +132,7 @@ def counts_of(
         "ms": each("exec_time_ns") / 1e6,
         "rows": each("rows"),
         "blocks": each("shared_blks_hit", "shared_blks_read"),
+        "jit_ms": each("jit_time_ns") / 1e6,
     }
     recent = None if lately else counts_of(evidence, query, lately=True)
     if recent is not None and recent["blocks"] >= _LATELY_RATIO * counts["blocks"]:
@@ -156,7 +157,7 @@ def _in_vain(
         return None
     read = size if times < 1.5 else size * times
     column = min(table.columns, key=lambda facts_of: facts_of.expected_ratio or 1.0)
-    useful = counts["rows"] if facts.returns_what_it_finds else None
+    useful = counts["rows"] if facts.parts.returns_what_it_finds else None
     values = column.condition.values
     if useful is None and column.expected_ratio is not None and values is not None:
         useful = min(1.0, column.expected_ratio * values) * size

@@ -31,7 +31,8 @@ _TRUSTED = (
 )
 TABLE_SQL = (
     "SELECT c.oid::int8, c.relkind::text, c.reltuples::float8,"
-    " c.relpages::int8, has_table_privilege(c.oid, 'SELECT'),"
+    " c.relpages::int8, coalesce((SELECT t.relpages FROM pg_catalog.pg_class t"
+    " WHERE t.oid = c.reltoastrelid), 0), has_table_privilege(c.oid, 'SELECT'),"
     " c.relkind IN ('r', 'm') AND NOT c.relrowsecurity AND NOT c.relhassubclass"
     " AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid"
     " AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL OR EXISTS (SELECT 1 FROM"
@@ -80,13 +81,14 @@ class ColumnFacts:
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """A table of a statement."""
+    """A table of a statement. `toast_pages_count`: of its values outside of its rows."""
 
     schema: str
     table: str
     rows_count: float
     pages_count: int
     columns: tuple[ColumnFacts, ...]
+    toast_pages_count: int = 0
 
     @property
     def name(self) -> str:
@@ -96,9 +98,9 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True)
 class StatementFacts:
-    """A statement's tables, as far as they are known."""
+    """A statement's tables, as far as they are known, and what it does with what it finds."""
 
-    returns_what_it_finds: bool
+    parts: Restricted
     tables: tuple[TableFacts, ...]
 
 
@@ -148,14 +150,14 @@ def _statement(
                 continue  # Locked, or dropped meanwhile: this table stays unknown.
             if made is not None:
                 tables.append(made)
-    return StatementFacts(parts.returns_what_it_finds, tuple(tables))
+    return StatementFacts(parts, tuple(tables))
 
 
 def _table(session: ServerSession, schema: str, table: str, parts: Restricted) -> TableFacts | None:
     rows = session.fetch(TABLE_SQL, [schema, table])
     if not rows:
         return None
-    oid, _, tuples, pages, may_read, is_plain = rows[0]
+    oid, _, tuples, pages, toast_pages, may_read, is_plain = rows[0]
     columns = []
     for condition in dict.fromkeys(parts.conditions):
         if condition.table not in ("", table):
@@ -174,7 +176,7 @@ def _table(session: ServerSession, schema: str, table: str, parts: Restricted) -
             count = distinct if distinct > 0 else -distinct * max(tuples, 1)
             facts = ColumnFacts(condition, str(index), 1 / max(count, 1), "statistics")
         columns.append(facts)
-    return TableFacts(schema, table, float(tuples), int(pages), tuple(columns))
+    return TableFacts(schema, table, float(tuples), int(pages), tuple(columns), int(toast_pages))
 
 
 def _explained(
