@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from pgdyno.analysis.estimate import Estimate
 from pgdyno.report.block_charts import (
     DoubtList,
     ForestBlock,
@@ -21,8 +21,11 @@ from pgdyno.report.blocks import (
     TableBlock,
     blocks_of,
 )
-from pgdyno.report.forest import Forest, ForestGroup, Scale
 from pgdyno.report.text_page import WIDTH, TextPage, cut, joined
+
+if TYPE_CHECKING:
+    from pgdyno.analysis.estimate import Estimate
+    from pgdyno.report.forest import Forest, ForestGroup, Scale
 
 _FOREST_WIDTH, _FOREST_WIDTH_MIN = 41, 21
 
