@@ -20,8 +20,8 @@ from tests.features.watch.examples import watched
 from tests.report.compare_examples import compared, with_long_names
 from tests.report.examples import EXAMPLES
 
+from pgdyno.designs import page_of
 from pgdyno.features.watch.page import watch_page
-from pgdyno.report.compare_page import compare_page
 from pgdyno.report.html import render
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
@@ -157,9 +157,9 @@ def at_width(opened_once: OpenOnce) -> AtWidth:
 def _page(name: str) -> str:
     """Return the page of an example, of a comparison, or of a watch."""
     if name == "compare":
-        return compare_page(compared())
+        return page_of(compared())
     if name == "long names":
-        return compare_page(with_long_names())
+        return page_of(with_long_names())
     if name == "watch":
         return watch_page(watched())
     return render(EXAMPLES[name]())

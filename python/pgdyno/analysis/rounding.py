@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from pgdyno.analysis.estimate import Estimate
 from pgdyno.quantities import DECIMALS_MAX, fixed, plain_decimals
+
+if TYPE_CHECKING:
+    from pgdyno.analysis.estimate import Estimate
 
 
 def decimals_of(estimate: Estimate) -> int:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from markupsafe import Markup
 
-from pgdyno.analysis.estimate import Estimate
 from pgdyno.report import numbers
+from pgdyno.report.block_charts import ChartBlock, TableRow
+
+if TYPE_CHECKING:
+    from pgdyno.analysis.estimate import Estimate
 
 Level = Literal["short", "full"]
 Tone = Literal["plain", "good", "bad", "doubt"]
@@ -87,7 +90,8 @@ class TableColumn:
 
     `is_words`: a note. The text has no room for it, and the page heads it with its meaning.
     `is_name`: the column names the row; the first column always does. `is_last_to_fit`: a narrow
-    page leaves the column out. `is_wide`: it takes the room that the others leave.
+    page leaves the column out. `is_wide`: it takes the room that the others leave. `style`: the
+    class of its cells on the page.
     """
 
     name: str
@@ -97,6 +101,12 @@ class TableColumn:
     is_name: bool = False
     is_last_to_fit: bool = False
     is_wide: bool = False
+    style: str = ""
+
+    @property
+    def is_in_text(self) -> bool:
+        """Return whether the text has the column: it has no room for notes, and no pictures."""
+        return not self.is_words and self.style != "plotted"
 
     @property
     def head(self) -> str:
@@ -111,7 +121,8 @@ class TableBlock:
     `note` follows the title, `below` is a sentence under the table. `summary`: not "" if the page
     folds the table, and then shows this line; `is_open`: it is unfolded at first. `short_row_count`
     rows are in the short text. `is_of_types`: every type of transaction has a row, so the text
-    needs no list of scripts. `tones`: (row, column) -> the tone of a cell.
+    needs no list of scripts. `tones`: (row, column) -> the tone of a cell. `heading`: the line
+    above it in the text. `style`: its class on the page. `strong`: rows that stand out there.
     """
 
     title: str
@@ -124,6 +135,9 @@ class TableBlock:
     short_row_count: int = 0
     is_of_types: bool = False
     tones: Mapping[tuple[int, int], Tone] = field(default_factory=dict)
+    heading: str = ""
+    style: str = ""
+    strong: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +179,31 @@ class BlockSection:
         )
 
     @property
-    def drawings(self) -> tuple[Drawing, ...]:
-        """Return the pictures, which precede the tables on the page."""
-        return tuple(blocks_of(self.blocks, Drawing))
+    def on_page(self) -> tuple[Block, ...]:
+        """Return what the page draws: pictures precede tables, and folded tables are last."""
+        drawn = (block for block in self.blocks if not isinstance(block, LabelledLine | Tile))
+        return tuple(
+            sorted(
+                drawn,
+                key=lambda block: (
+                    1 + bool(block.summary)
+                    if isinstance(block, TableBlock)
+                    else isinstance(block, TableRow)
+                ),
+            )
+        )
 
 
-Block = LabelledLine | Tile | TableBlock | Drawing | FirstCharts | DocumentKeys | BlockSection
+Block = (
+    LabelledLine
+    | Tile
+    | TableBlock
+    | Drawing
+    | FirstCharts
+    | DocumentKeys
+    | BlockSection
+    | ChartBlock
+)
 Kind = TypeVar("Kind", bound=Block)
 
 
@@ -181,6 +214,8 @@ def blocks_of(blocks: Sequence[Block], kind: type[Kind]) -> Iterator[Kind]:
             yield block
         elif isinstance(block, BlockSection):
             yield from blocks_of(block.blocks, kind)
+        elif isinstance(block, TableRow):
+            yield from blocks_of(block.tables, kind)
 
 
 def keys_of(blocks: Sequence[Block]) -> dict[str, Any]:
