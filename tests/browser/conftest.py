@@ -16,11 +16,10 @@ from playwright.sync_api import (
     ViewportSize,
     sync_playwright,
 )
-from tests.features.watch.examples import watched
+from tests.features.watch.examples import watch_page, watched
 from tests.report.compare_examples import compared, with_long_names
 from tests.report.examples import EXAMPLES
 
-from pgdyno.features.watch.page import watch_page
 from pgdyno.report.compare_page import compare_page
 from pgdyno.report.html import render
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
+from pgdyno.report.block_lists import ListBlock
 from pgdyno.report.blocks import (
     Block,
     BlockAnswer,
@@ -11,22 +13,28 @@ from pgdyno.report.blocks import (
     LabelledLine,
     Level,
     TableBlock,
+    blocks_of,
 )
+from pgdyno.report.list_text import list_lines
+from pgdyno.report.table_text import table_lines
 from pgdyno.report.text_page import WIDTH, TextPage, joined
+
+# The path of the page is one line more.
+_LINES_MAX = 24
 
 
 def answer_text(answer: BlockAnswer, width: int = WIDTH, level: Level = "short") -> str:
     """Return an answer in lines of at most `width` characters; the last row says where it is."""
     page, head = TextPage(width), answer.head
     state = "" if head.is_complete else ", ended early: results until then"
-    return joined(
-        [
-            *page.row("target", head.target),
-            *page.row("answer", head.sentence),
-            *block_lines(page, answer.blocks, level),
-            *page.row("saved", f"#{head.number}{state}   pgdyno report {head.number}"),
-        ]
-    )
+    first = [*page.row("target", head.target), *page.row("answer", head.sentence)]
+    rest = [
+        *block_lines(page, answer.blocks, level),
+        *page.row("saved", f"#{head.number}{state}   pgdyno report {head.number}"),
+    ]
+    room = math.inf if level == "full" else _LINES_MAX - len(first) - len(rest)
+    lists = (block for block in answer.blocks if isinstance(block, ListBlock))
+    return joined([*first, *(li for block in lists for li in list_lines(page, block, room)), *rest])
 
 
 def block_lines(page: TextPage, blocks: Sequence[Block], level: Level = "short") -> Iterator[str]:
@@ -38,18 +46,9 @@ def block_lines(page: TextPage, blocks: Sequence[Block], level: Level = "short")
             label = block.label or label
         elif isinstance(block, BlockSection):
             yield from block_lines(page, block.blocks, level)
+            if level == "full":
+                for listed in blocks_of(block.blocks, ListBlock):
+                    yield from list_lines(page, listed, math.inf)
         elif isinstance(block, TableBlock):
             row_count = len(block.rows) if level == "full" else block.short_row_count
-            yield from _table(block, row_count) if row_count else ()
-
-
-def _table(table: TableBlock, row_count: int) -> Iterator[str]:
-    """Yield a table of the text: names on the left, numbers aligned on the right."""
-    places = [place for place, column in enumerate(table.columns) if not column.is_words]
-    heads = tuple(column.head for column in table.columns)
-    rows = [tuple(row[place] for place in places) for row in (heads, *table.rows[:row_count])]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(places))]
-    for row in rows:
-        first, *rest = zip(row, widths, strict=True)
-        cells = "   ".join(f"{text:>{width}}" for text, width in rest)
-        yield f"{first[0]:{first[1]}}   {cells}".rstrip()
+            yield from table_lines(page, block, row_count) if row_count else ()

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.report import numbers
+from pgdyno.report.block_lists import ListBlock, TimeCharts
 
 Level = Literal["short", "full"]
 Tone = Literal["plain", "good", "bad", "doubt"]
@@ -87,7 +88,8 @@ class TableColumn:
 
     `is_words`: a note. The text has no room for it, and the page heads it with its meaning.
     `is_name`: the column names the row; the first column always does. `is_last_to_fit`: a narrow
-    page leaves the column out. `is_wide`: it takes the room that the others leave.
+    page leaves the column out. `is_wide`: it takes the room that the others leave. `is_code`: a
+    statement or a value of a setting. `quantity`: where a row of `TableBlock.place` has the value.
     """
 
     name: str
@@ -97,6 +99,8 @@ class TableColumn:
     is_name: bool = False
     is_last_to_fit: bool = False
     is_wide: bool = False
+    is_code: bool = False
+    quantity: str = ""
 
     @property
     def head(self) -> str:
@@ -111,7 +115,8 @@ class TableBlock:
     `note` follows the title, `below` is a sentence under the table. `summary`: not "" if the page
     folds the table, and then shows this line; `is_open`: it is unfolded at first. `short_row_count`
     rows are in the short text. `is_of_types`: every type of transaction has a row, so the text
-    needs no list of scripts. `tones`: (row, column) -> the tone of a cell.
+    needs no list of scripts. `tones`: (row, column) -> the tone of a cell. `place`: the list of the
+    JSON document that has an object for each row.
     """
 
     title: str
@@ -124,6 +129,7 @@ class TableBlock:
     short_row_count: int = 0
     is_of_types: bool = False
     tones: Mapping[tuple[int, int], Tone] = field(default_factory=dict)
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +176,17 @@ class BlockSection:
         return tuple(blocks_of(self.blocks, Drawing))
 
 
-Block = LabelledLine | Tile | TableBlock | Drawing | FirstCharts | DocumentKeys | BlockSection
+Block = (
+    LabelledLine
+    | Tile
+    | TableBlock
+    | ListBlock
+    | TimeCharts
+    | Drawing
+    | FirstCharts
+    | DocumentKeys
+    | BlockSection
+)
 Kind = TypeVar("Kind", bound=Block)
 
 
@@ -205,6 +221,11 @@ class BlockAnswer:
         return tuple(block for block in self.blocks if isinstance(block, BlockSection))
 
     @property
+    def first(self) -> tuple[Block, ...]:
+        """Return the blocks of the first screen, which are in no section."""
+        return tuple(block for block in self.blocks if not isinstance(block, BlockSection))
+
+    @property
     def lines(self) -> tuple[LabelledLine, ...]:
         """Return the lines of the first screen."""
-        return tuple(block for block in self.blocks if isinstance(block, LabelledLine))
+        return tuple(blocks_of(self.first, LabelledLine))

@@ -26,6 +26,7 @@ from pgdyno.report import (
     time_words,
     words,
 )
+from pgdyno.report.block_lists import TimeCharts
 from pgdyno.report.blocks import AnswerHead, BlockAnswer, Tile, blocks_of
 from pgdyno.report.own import own_of_cells, own_shown
 from pgdyno.report.page_templates import page_environment
@@ -96,10 +97,15 @@ def render(findings: ExperimentFindings) -> str:
 
 def answer_page(answer: BlockAnswer, remarks: Sequence[str] = ()) -> str:
     """Return the page of blocks. Args: remarks, notes that people keep with the result."""
+    head = answer.head
+    charts = [chart for block in blocks_of(answer.blocks, TimeCharts) for chart in block.charts]
+    caption = f"pgdyno {head.verb} #{head.number} · {head.target}"
     return page_of_template(
         "answer.html.j2",
-        answer.head,
+        head,
         [(section.anchor, section.short) for section in answer.sections],
+        embed.captioned_json(f"pgdyno-{head.number}", caption, charts) if charts else NO_CHARTS,
+        echarts_version=ECHARTS_VERSION if charts else "",
         answer=answer,
         tiles=[*blocks_of(answer.blocks, Tile)],
         method=answer.method,

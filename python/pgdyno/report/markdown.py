@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.report import figures, svg, tiles, words
-from pgdyno.report.blocks import BlockAnswer, BlockSection, TableBlock, Tile, blocks_of
+from pgdyno.report.block_lists import ListBlock
+from pgdyno.report.blocks import Block, BlockAnswer, BlockSection, TableBlock, Tile, blocks_of
 from pgdyno.report.compare_charts import round_charts
 from pgdyno.report.further_tables import further_tables
 from pgdyno.report.markdown_tables import (
@@ -88,6 +89,7 @@ def answer_markdown(answer: BlockAnswer, remarks: Sequence[str] = ()) -> str:
         *(f"- **{_cell(line.label)}**: {_cell(line.said)}" for line in answer.lines),
         *(f"- **note**: {_cell(remark)}" for remark in remarks),
         "",
+        *_lists(answer.first),
     ]
     for section in answer.sections:
         text += [
@@ -95,9 +97,21 @@ def answer_markdown(answer: BlockAnswer, remarks: Sequence[str] = ()) -> str:
             "",
             *([_cell(section.lead), ""] if section.lead else []),
         ]
+        text += _lists(section.blocks)
         for table in section.tables:
             text += _rows(_as_table(table))
     return "\n".join([*text, f"Made by pgdyno {head.version}. {_cell(answer.method)}"]) + "\n"
+
+
+def _lists(blocks: Sequence[Block]) -> Iterator[str]:
+    for block in blocks_of(blocks, ListBlock):
+        for number, item in enumerate(block.items, 1):
+            aside = f"; {_cell(item.aside)}" if item.aside else ""
+            yield f"{number}. **{_cell(item.whole)}**{aside}"
+            yield from (f"    - {_cell(line)}" for line in item.lines)
+            if item.next_step:
+                yield f"    - next: {_cell(item.next_step)}"
+        yield ""
 
 
 def _stopped(findings: ExperimentFindings) -> Iterator[str]:

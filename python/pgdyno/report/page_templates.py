@@ -17,7 +17,8 @@ from jinja2.bccache import Bucket, BytecodeCache
 from markupsafe import Markup
 
 from pgdyno.redaction import redacted
-from pgdyno.report import figures, filters, gauge, svg, words
+from pgdyno.report import block_lists, figures, filters, gauge, svg, words
+from pgdyno.report.blocks import blocks_of
 
 FOLDER = Path(__file__).parent / "templates/__pycache__"
 
@@ -39,6 +40,8 @@ def page_environment() -> jinja2.Environment:
     environment.globals.update(
         # The tone of a line or a cell -> its class on the page.
         tones={"plain": "", "good": "green", "bad": "red", "doubt": "amber"},
+        # A template asks for the blocks of one kind by the name of their class.
+        blocks_of=lambda blocks, kind: blocks_of(blocks, getattr(block_lists, kind)),
         ruler=gauge.ruler,
         no_ruler=gauge.NO_RULER,
         time_bar=gauge.time_bar,
