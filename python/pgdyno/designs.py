@@ -30,8 +30,10 @@ from pgdyno.plan.designs.bench import Bench
 from pgdyno.plan.designs.compare import Compare
 from pgdyno.plan.designs.fixed_rounds import Factorial, Matrix, Passes
 from pgdyno.plan.designs.sweep import Sweep
+from pgdyno.report.block_text import answer_text
+from pgdyno.report.blocks import BlockAnswer
+from pgdyno.report.compare_blocks import compare_blocks
 from pgdyno.report.compare_documents import compare_body
-from pgdyno.report.compare_text import compare_text
 from pgdyno.report.documents import Document, document_with, run_body, sweep_body
 from pgdyno.report.run_text import curve_text, run_text
 from pgdyno.report.text_page import WIDTH
@@ -66,10 +68,26 @@ def _page(findings: ExperimentFindings) -> str:
     return render(findings)
 
 
-def _compare_page(findings: ExperimentFindings) -> str:
-    from pgdyno.report.compare_page import compare_page
+def of_blocks(
+    blocks: Callable[[ExperimentFindings], BlockAnswer],
+    document: Callable[[ExperimentFindings], Document],
+) -> AnswerForms:
+    """Return the forms of an answer whose every form is drawn from its blocks."""
 
-    return compare_page(findings)
+    def page(findings: ExperimentFindings) -> str:
+        from pgdyno.report.html import answer_page
+
+        return answer_page(blocks(findings))
+
+    def markdown(findings: ExperimentFindings, stem: str) -> tuple[str, Pictures]:
+        from pgdyno.report.markdown import answer_markdown, answer_pictures
+
+        answer = blocks(findings)
+        return answer_markdown(answer, stem=stem), answer_pictures(answer, stem)
+
+    return AnswerForms(
+        lambda findings, width: answer_text(blocks(findings), width), page, markdown, document
+    )
 
 
 def _markdown(findings: ExperimentFindings, stem: str) -> tuple[str, Pictures]:
@@ -80,7 +98,7 @@ def _markdown(findings: ExperimentFindings, stem: str) -> tuple[str, Pictures]:
 
 _RUN = AnswerForms(run_text, _page, _markdown, run_body)
 _CURVES = AnswerForms(curve_text, _page, _markdown, sweep_body)
-_COMPARED = AnswerForms(compare_text, _compare_page, _markdown, compare_body)
+_COMPARED = of_blocks(compare_blocks, compare_body)
 
 DESIGNS: FeatureTable[Kind] = FeatureTable(
     "designs",

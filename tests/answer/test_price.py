@@ -10,11 +10,9 @@ from pydantic import ValidationError
 
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.answer.served import cost_of
-from pgdyno.designs import answer_of
+from pgdyno.designs import answer_of, page_of, words_of
+from pgdyno.report.compare_blocks import compare_sections
 from pgdyno.report.compare_documents import compare_body
-from pgdyno.report.compare_page import compare_page
-from pgdyno.report.compare_text import compare_text
-from pgdyno.report.markdown_tables import variant_table
 from pgdyno.spec.variant import Variant, merged
 from pgdyno.spec.variant_text import variant_from
 from pgdyno.store.experiment import Store
@@ -32,20 +30,21 @@ def test_a_price_becomes_the_cost_of_1000_tps_with_an_interval(tmp_path: Path) -
     assert before.cost.value == pytest.approx(100_000 / before.metrics["tps"].value)
     assert before.cost.low == pytest.approx(100_000 / (before.metrics["tps"].high or 0))
     assert after.cost.value > before.cost.value  # a fifth faster, half as dear again
-    assert "EUR/month per 1,000 tps" in " ".join(compare_text(findings).split())
-    assert '<th class="l">EUR/month per 1,000 tps</th>' in compare_page(findings)
+    assert "EUR/month per 1,000 tps" in " ".join(words_of(findings).split())
+    assert '<th class="l">EUR/month per 1,000 tps</th>' in page_of(findings)
     document = compare_body(findings)
     assert document["variants"][1]["cost"]["unit"] == "EUR/month per 1,000 tps"
-    head, rows = variant_table(findings.compare)
-    assert head[-1] == "cost"
-    assert {len(row) for row in rows} == {len(head)}
+    [variants] = [block for block in compare_sections(findings) if block.anchor == "variants"]
+    table = variants.tables[0]
+    assert "EUR/month per 1,000 tps" in [column.name for column in table.columns]
+    assert {len(row) for row in table.rows} == {len(table.columns)}
 
 
 def test_the_column_of_costs_needs_a_price(tmp_path: Path) -> None:
     findings = answer_of(generate(Store(tmp_path), rounds=2, effect_ratio=0.2, noise_ratio=0.01))
     assert findings.compare is not None
     assert [variant.cost for variant in findings.compare.variants] == [None, None]
-    assert "per 1,000 tps" not in compare_text(findings)
+    assert "per 1,000 tps" not in words_of(findings)
 
 
 def test_a_price_does_not_change_the_server() -> None:

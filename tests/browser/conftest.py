@@ -20,7 +20,7 @@ from tests.features.watch.examples import watch_page, watched
 from tests.report.compare_examples import compared, with_long_names
 from tests.report.examples import EXAMPLES
 
-from pgdyno.report.compare_page import compare_page
+from pgdyno.designs import page_of
 from pgdyno.report.html import render
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
@@ -156,9 +156,9 @@ def at_width(opened_once: OpenOnce) -> AtWidth:
 def _page(name: str) -> str:
     """Return the page of an example, of a comparison, or of a watch."""
     if name == "compare":
-        return compare_page(compared())
+        return page_of(compared())
     if name == "long names":
-        return compare_page(with_long_names())
+        return page_of(with_long_names())
     if name == "watch":
         return watch_page(watched())
     return render(EXAMPLES[name]())

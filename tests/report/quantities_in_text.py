@@ -11,7 +11,6 @@ from tests.report.quantities import (
     CHANGE,
     Document,
     in_document,
-    number_in,
     page_problems,
     problems,
 )
@@ -77,15 +76,19 @@ def compared_problems(text: str, document: Document) -> Iterator[str]:
         yield from _pair_problems(_row(blocks[head], "by round"), variant)
         yield from _difference_problems(blocks[head], variant)
     for place, effect in enumerate(document["effects"]):
-        row = _row(blocks[f"effects on {metric_name(metric)}"], effect["name"])
         truth = in_document(document, f"effects.{place}.ratio")
-        yield from problems(effect["name"], row, truth)
+        for head in (
+            f"Effects on {metric_name(metric)}",
+            "effects, with the probability of chance",
+        ):
+            yield from problems(effect["name"], _row(blocks[head], effect["name"]), truth)
         for said in re.findall(rf"[:,] {re.escape(effect['name'])} {CHANGE}", document["sentence"]):
             yield from problems(effect["name"], said, truth)
     for place, step in enumerate(document["steps"]):
-        row = _row(blocks["each pass compared with the pass before"], step["name"])
+        name = f"{step['name']} after {step['against']}"
+        row = _row(blocks["Each pass compared with the pass before"], name)
         truth = in_document(document, f"steps.{place}.ratios.{metric}")
-        yield from problems(step["name"], row.removeprefix(metric_name(metric)), truth)
+        yield from problems(name, row, truth)
 
 
 def _blocks(text: str) -> dict[str, list[str]]:
@@ -129,22 +132,23 @@ def _difference_problems(lines: list[str], variant: Document) -> Iterator[str]:
     yield from problems("difference", heads[0].removeprefix("  where the difference of"), total)
     parts = variant["where_the_difference_lies"]["parts"]
     shown = []
-    for line in (line for line in lines if line.startswith("    ")):
-        words = re.sub(r"^\s*[-+\d.,]+\s+(\([^)]*\))?\s*", "", line)
-        if words == "rest":
-            rest = total - math.fsum(part["ms"] for part in shown)
-            yield from problems("rest", line, rest)
+    for line in lines:
+        row = re.fullmatch(r"    (\S.*?)  +([-+]?[\d.,]+)(?:  +(.*))?", line)
+        if row is None:
             continue
-        if number_in(line)[0] == 0 or "|" in line:
+        words, change, ends = row.groups(default="")
+        if words == "rest":
+            yield from problems("rest", change, total - math.fsum(part["ms"] for part in shown))
             continue
         [part] = [
             part
             for part in parts
-            if words in (words_of(part["name"]), f"{words_of(part['name'])}  {part['name']}")
+            if words in (words_of(part["name"]), f"{words_of(part['name'])} ({part['name']})")
         ]
         shown.append(part)
         truth = {"value": part["ms"], "low": part["low"], "high": part["high"]}
-        yield from problems(part["name"], line, truth)
+        yield from problems(part["name"], f"{change} ({ends})", truth)
+    assert shown
 
 
 def tuned_problems(text: str, document: Document) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -11,19 +12,20 @@ from tests.report.compare_examples import CHANGE, compared
 from pgdyno.analysis.estimate import Estimate, without_interval
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.answer.answer import with_validity
+from pgdyno.designs import markdown_of, page_of, words_of
 from pgdyno.quantities import validity_words
-from pgdyno.report.cell_table import CellTable, table_lines
-from pgdyno.report.compare_charts import changes_of, round_charts
+from pgdyno.report.block_text import block_lines
+from pgdyno.report.blocks import TableBlock, TableColumn
+from pgdyno.report.compare_blocks import verdict_of
+from pgdyno.report.compare_charts import change_table, round_charts
 from pgdyno.report.compare_documents import proof_body
-from pgdyno.report.compare_page import _split, compare_page
-from pgdyno.report.compare_text import compare_text
 from pgdyno.report.forest import scale_of, whisker
-from pgdyno.report.markdown import markdown_of
+from pgdyno.report.text_page import TextPage
 from pgdyno.report.words import loss_words
 
 
 def test_the_verdict_comes_first_and_every_ratio_has_its_interval() -> None:
-    lines = compare_text(compared()).splitlines()
+    lines = words_of(compared()).splitlines()
     assert lines[1] == "verdict     4GB is faster than 128MB: tps +37.1 %."
     [tps] = [line for line in lines if line.endswith("decides")]
     assert "+37.1 % (35.0 to 39.4)" in tps
@@ -32,20 +34,19 @@ def test_the_verdict_comes_first_and_every_ratio_has_its_interval() -> None:
 
 def test_a_name_with_a_colon_stays_whole_in_the_verdict() -> None:
     sentence = "disk: ssd is faster than disk: hdd: tps +37.1 %."
-    assert _split(sentence, ("disk: ssd", "disk: hdd")) == (
-        "disk: ssd is faster than disk: hdd: ",
-        "tps +37.1 %.",
-    )
-    assert _split("4GB is faster than 128MB: tps +3 %.", ("4GB", "128MB"))[1] == "tps +3 %."
-    assert _split("Nothing differs.", ("4GB",)) == ("Nothing differs.", "")
+    verdict = "disk: ssd is faster than disk: hdd: "
+    assert verdict_of(sentence, ("disk: ssd", "disk: hdd")) == verdict
+    said = verdict_of("4GB is faster than 128MB: tps +3 %.", ("4GB", "128MB"))
+    assert said == "4GB is faster than 128MB: "
+    assert verdict_of("Nothing differs.", ("4GB",)) == ""
 
 
 def test_a_variant_that_could_not_start_shows_the_servers_message() -> None:
-    assert "left out    bad: FATAL: no memory" in compare_text(compared())
+    assert "left out    bad: FATAL: no memory" in words_of(compared())
 
 
 def test_weakened_durability_is_shown_next_to_the_gain() -> None:
-    text = " ".join(compare_text(compared()).split())
+    text = " ".join(words_of(compared()).split())
     assert "a crash may lose acknowledged commits: synchronous_commit off. The loss was" in text
     assert "not measured: pgdyno crash --set synchronous_commit=off" in text
 
@@ -55,10 +56,10 @@ def test_losses_that_only_a_loss_of_power_shows_need_that_kind() -> None:
 
 
 def test_the_parts_and_the_rest_are_the_difference() -> None:
-    lines = compare_text(compared()).splitlines()
+    lines = words_of(compared()).splitlines()
     start = next(i for i, line in enumerate(lines) if "where the difference of -1.000 ms" in line)
-    parts = [float(line.split()[0]) for line in lines[start + 1 : start + 5]]
-    assert sum(parts) == -1.0
+    parts = [re.search(r" ([-+]\d\.\d+)", line) for line in lines[start + 2 : start + 6]]
+    assert sum(float(part[1]) for part in parts if part) == -1.0
 
 
 def test_a_difference_that_its_parts_do_not_explain_is_withheld_with_the_reason() -> None:
@@ -68,7 +69,7 @@ def test_a_difference_that_its_parts_do_not_explain_is_withheld_with_the_reason(
     why = "the measured parts exceed the difference by 118 %"
     withheld = replace(contrast, difference=None, why_not_split=why)
     findings = replace(findings, compare=replace(findings.compare, contrasts=(withheld,)))
-    text = " ".join(compare_text(findings).split())
+    text = " ".join(words_of(findings).split())
     assert f"not split into parts: {why}." in text
     assert "where the difference of" not in text
     assert findings.compare is not None
@@ -78,7 +79,7 @@ def test_a_difference_that_its_parts_do_not_explain_is_withheld_with_the_reason(
 
 
 def test_a_changed_plan_is_shown_with_both_plans() -> None:
-    text = " ".join(compare_text(compared(plans=(CHANGE,))).split())
+    text = " ".join(words_of(compared(plans=(CHANGE,))).split())
     assert "tx4.sql:2: Index Scan i -> Seq Scan t" in text
 
 
@@ -94,32 +95,33 @@ def test_two_contrasts_of_one_variant_look_different() -> None:
 
 
 def test_settings_that_differ_are_named_with_what_each_server_has() -> None:
-    assert "setting     shared_buffers differs: 128MB / 4GB / not read" in compare_text(compared())
+    lines = [line.split() for line in words_of(compared()).splitlines()]
+    assert ["setting", "128MB", "4GB", "bad"] in lines
+    assert ["shared_buffers", "128MB", "4GB", "–"] in lines
 
 
 @pytest.mark.parametrize("width", [100, 80, 72])
 def test_no_line_is_wider_than_a_terminal(width: int) -> None:
-    lines = compare_text(compared(), width).splitlines()
+    lines = words_of(compared(), width).splitlines()
     assert [line for line in lines if len(line) > width] == []
     forest = [line for line in lines if "[" in line and line.rstrip().endswith(("]", "decides"))]
     assert len({line.index("]") - line.index("[") for line in forest}) == 1
 
 
 def test_columns_of_cells_that_have_no_room_stand_below() -> None:
-    quantities = ("metrics.tps", "metrics.p50", "metrics.p99")
-    head = ("", "tps", "p50 ms", "p99 ms")
-    table = CellTable(head, (("a", "1", "22", "3"),), note="", quantities=quantities)
-    assert table_lines(table, 40) == ["     tps  p50 ms  p99 ms", "  a    1      22       3"]
-    assert table_lines(table, 16) == [
-        "     tps  p50 ms",
-        "  a    1      22",
-        "     p99 ms",
-        "  a       3",
-    ]
+    columns = tuple(map(TableColumn, ("", "tps", "p50 ms", "p99 ms")))
+    rows = (("a", "1", "22", "3"),)
+    table = TableBlock("", columns, rows, short_row_count=1, heading="side by side")
+
+    def lines(width: int) -> list[str]:
+        return [*block_lines(TextPage(width), (table,))][1:]
+
+    assert lines(40) == ["     tps  p50 ms  p99 ms", "  a    1      22       3"]
+    assert lines(16) == ["     tps  p50 ms", "  a    1      22", "     p99 ms", "  a       3"]
 
 
 def test_the_page_is_whole_and_asks_nothing_of_a_network() -> None:
-    page = compare_page(compared(plans=(CHANGE,)))
+    page = page_of(compared(plans=(CHANGE,)))
     for said in (
         "4GB is faster than 128MB",
         "no memory",
@@ -151,7 +153,7 @@ def test_every_tag_of_the_page_is_closed() -> None:
                 assert self.open_tags.pop() == tag
 
     balance = Balance()
-    balance.feed(compare_page(compared()))
+    balance.feed(page_of(compared()))
     assert balance.open_tags == []
 
 
@@ -165,7 +167,7 @@ def test_names_that_look_like_markup_are_shown_as_text() -> None:
     hostile = replace(
         findings.compare, variants=variants, contrasts=(replace(contrast, variant=name),)
     )
-    page = compare_page(replace(findings, compare=hostile))
+    page = page_of(replace(findings, compare=hostile))
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
 
@@ -217,13 +219,13 @@ def without_intervals() -> ExperimentFindings:
 
 
 def test_one_note_for_all_rows_says_that_no_interval_exists_yet() -> None:
-    text = compare_text(without_intervals())
+    text = words_of(without_intervals())
     assert "4GB against 128MB (no interval yet)" in text
     assert text.count("no interval yet") == 1
-    page = compare_page(without_intervals())
+    page = page_of(without_intervals())
     plot = page[page.index('id="forest"') : page.index('id="difference"')]
     assert plot.count("no interval yet") == 1
-    assert "no interval yet" not in compare_text(compared())
+    assert "no interval yet" not in words_of(compared())
 
 
 def test_a_change_that_is_not_the_ratio_of_the_means_is_explained() -> None:
@@ -234,10 +236,10 @@ def test_a_change_that_is_not_the_ratio_of_the_means_is_explained() -> None:
         metrics = {"tps": Estimate(mean, mean - 9, mean + 9, 12, "tps", "between_runs")}
         variants = (reference, replace(faster, metrics=metrics), bad)
         shown = replace(findings, compare=replace(findings.compare, variants=variants))
-        text = " ".join(compare_text(shown).split())
+        text = " ".join(words_of(shown).split())
         words = "the means of all runs differ by +30.0 %, the rounds by +37.1 % on average"
         assert (words in text) is is_explained
-        assert (words in " ".join(compare_page(shown).split())) is is_explained
+        assert (words in " ".join(page_of(shown).split())) is is_explained
 
 
 def test_every_headline_without_valid_runs_says_that_none_is_valid() -> None:
@@ -249,12 +251,12 @@ def test_every_headline_without_valid_runs_says_that_none_is_valid() -> None:
     assert marked is not None
     said = words + findings.sentence
     bad = replace(findings, compare=marked, sentence=said, runs_valid=0)
-    page = compare_page(bad)
+    page = page_of(bad)
     assert f"<title>{said}" in page
     assert '<p class="verdict said bad' in page
     assert '<p class="verdict said good' not in page
     assert 'class="good' not in page
-    assert said in " ".join(compare_text(bad).split())
+    assert said in " ".join(words_of(bad).split())
     assert markdown_of(bad, stem="x")[0].startswith(f"# {said}")
     assert validity_words(valid=24, total=24) == ""
     assert validity_words(valid=20, total=24) == "20 of 24 runs valid: "
@@ -273,7 +275,7 @@ def test_either_all_variants_have_an_interval_or_none_has() -> None:
         *others,
     )
     after_two_rounds = replace(findings, compare=replace(findings.compare, variants=variants))
-    text = compare_text(after_two_rounds)
+    text = words_of(after_two_rounds)
     assert text.count("no interval yet: n = 2") == 2
     assert "118 to 122" not in text
 
@@ -286,6 +288,7 @@ def test_parts_have_no_intervals_while_one_would_break_its_column() -> None:
     wide = Estimate(-0.9, -40.0, 38.0, 2, "ms", "between_runs")
     first, *others = contrast.difference.parts
     early = replace(contrast.difference, parts=(replace(first, ms=wide), *others))
-    ends = {row.ends for row in changes_of(replace(contrast, difference=early))}
-    assert ends == {"no interval yet", ""}
-    assert "no interval yet" not in {row.ends for row in changes_of(contrast)}
+    tables = [change_table(some, "") for some in (replace(contrast, difference=early), contrast)]
+    before, now = ({row[-1] for row in table.rows} for table in tables if table is not None)
+    assert before == {"no interval yet", ""}
+    assert "no interval yet" not in now

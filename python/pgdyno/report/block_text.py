@@ -1,10 +1,18 @@
-"""Blocks as text: rows with labels, and tables between them."""
+"""Blocks as text: rows with labels, and tables, forest plots and doubts between them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.report.block_charts import (
+    DoubtList,
+    ForestBlock,
+    RowList,
+    SentenceBlock,
+    TableRow,
+)
 from pgdyno.report.block_lists import ListBlock
 from pgdyno.report.blocks import (
     Block,
@@ -15,9 +23,12 @@ from pgdyno.report.blocks import (
     TableBlock,
     blocks_of,
 )
+from pgdyno.report.forest import Forest, ForestGroup, Scale
 from pgdyno.report.list_text import list_lines
-from pgdyno.report.table_text import table_lines
-from pgdyno.report.text_page import WIDTH, TextPage, joined
+from pgdyno.report.table_text import code_table
+from pgdyno.report.text_page import WIDTH, TextPage, cut, joined
+
+_FOREST_WIDTH, _FOREST_WIDTH_MIN = 41, 21
 
 # The path of the page is one line more.
 _LINES_MAX = 24
@@ -27,14 +38,21 @@ def answer_text(answer: BlockAnswer, width: int = WIDTH, level: Level = "short")
     """Return an answer in lines of at most `width` characters; the last row says where it is."""
     page, head = TextPage(width), answer.head
     state = "" if head.is_complete else ", ended early: results until then"
-    first = [*page.row("target", head.target), *page.row("answer", head.sentence)]
+    lists = [block for block in answer.blocks if isinstance(block, ListBlock)]
+    has_sentences = any(blocks_of(answer.blocks, SentenceBlock))
+    answered = () if has_sentences else page.row("answer", head.sentence)
+    first = [*page.row("target", head.target), *answered]
     rest = [
-        *block_lines(page, answer.blocks, level),
+        *block_lines(page, [block for block in answer.blocks if block not in lists], level),
         *page.row("saved", f"#{head.number}{state}   pgdyno report {head.number}"),
     ]
     room = math.inf if level == "full" else _LINES_MAX - len(first) - len(rest)
-    lists = (block for block in answer.blocks if isinstance(block, ListBlock))
     return joined([*first, *(li for block in lists for li in list_lines(page, block, room)), *rest])
+
+
+def blocks_text(blocks: Sequence[Block], width: int, label_width: int) -> str:
+    """Return blocks without a head as text. Args: label_width, of the column of labels."""
+    return joined(block_lines(TextPage(width, label_width), blocks))
 
 
 def block_lines(page: TextPage, blocks: Sequence[Block], level: Level = "short") -> Iterator[str]:
@@ -44,11 +62,112 @@ def block_lines(page: TextPage, blocks: Sequence[Block], level: Level = "short")
         if isinstance(block, LabelledLine) and level in (block.level, "full"):
             yield from page.row("" if block.label == label else block.label, block.said)
             label = block.label or label
+        elif isinstance(block, SentenceBlock):
+            yield from page.row(block.label, block.said)
         elif isinstance(block, BlockSection):
             yield from block_lines(page, block.blocks, level)
-            if level == "full":
-                for listed in blocks_of(block.blocks, ListBlock):
-                    yield from list_lines(page, listed, math.inf)
+        elif isinstance(block, TableRow):
+            yield from block_lines(page, block.tables, level)
         elif isinstance(block, TableBlock):
             row_count = len(block.rows) if level == "full" else block.short_row_count
-            yield from table_lines(page, block, row_count) if row_count else ()
+            lines = code_table if block.has_code else _table
+            yield from lines(page, block, row_count) if row_count else ()
+        elif isinstance(block, ListBlock) and level == "full":
+            yield from list_lines(page, block, math.inf)
+        elif isinstance(block, RowList):
+            yield from _row_list(page, block)
+        elif isinstance(block, ForestBlock):
+            yield from _forest(page, block.forest)
+        elif isinstance(block, DoubtList):
+            yield from _doubts(page, block)
+
+
+def _table(page: TextPage, table: TableBlock, row_count: int) -> Iterator[str]:
+    """Yield a table: names on the left, numbers on the right; what has no room follows below."""
+    places = [place for place, column in enumerate(table.columns) if column.is_in_text]
+    heads = tuple(column.head for column in table.columns)
+    rows = [tuple(row[place] for place in places) for row in (heads, *table.rows[:row_count])]
+    names, *columns = zip(*rows, strict=True)
+    heading = table.heading
+    start, gap = (f"{_indent(heading)}  ", "  ") if heading else ("", "   ")
+    stacks: list[list[list[str]]] = []
+    used = 0
+    for column in columns:
+        cells = _aligned(column, ">")
+        used += len(gap) + len(cells[0])
+        if not stacks or used > page.column_count:
+            stacks.append([[f"{start}{name}" for name in _aligned(names, "<")]])
+            used = len(stacks[-1][0][0]) + len(gap) + len(cells[0])
+        stacks[-1].append(cells)
+    if heading:
+        yield heading
+    for stack in stacks:
+        yield from (gap.join(row).rstrip() for row in zip(*stack, strict=True))
+    if heading and table.below:
+        yield from page.row("  ", table.below, indent=2)
+
+
+def _indent(text: str) -> str:
+    return text[: len(text) - len(text.lstrip())]
+
+
+def _aligned(cells: Sequence[str], side: str) -> list[str]:
+    width = max(map(len, cells))
+    return [f"{cell:{side}{width}}" for cell in cells]
+
+
+def _row_list(page: TextPage, block: RowList) -> Iterator[str]:
+    yield block.heading
+    width = max((len(name) for name, _ in block.rows), default=0)
+    for name, said in block.rows:
+        yield from page.row(f"  {name}", said, indent=width + 4)
+
+
+def _doubts(page: TextPage, block: DoubtList) -> Iterator[str]:
+    if block.repeated:
+        yield from page.row("repeated", block.repeated)
+    yield from page.row("valid", block.validity)
+    for doubt in block.doubts:
+        label = "  NOT VALID" if doubt.verdict == "not_valid" else "  doubt"
+        yield from page.row(label, doubt.message)
+        if doubt.hint:
+            yield from page.row("", f"-> {doubt.hint}")
+
+
+def _forest(page: TextPage, forest: Forest) -> Iterator[str]:
+    for group in forest.groups:
+        yield from _forest_group(page, group, forest.scale)
+        yield from block_lines(page, group.below)
+
+
+def _forest_group(page: TextPage, group: ForestGroup, scale: Scale) -> Iterator[str]:
+    """Yield the heading, a row for each change, and the axis under the plot."""
+    yield f"{group.name} ({group.note})" if group.note else group.name
+    texts = _aligned([group.said(row) for row in group.rows], "<")
+    room = page.column_count - len(texts[0]) - 2 * len("  ") - len("  [] not certain")
+    # A table below has the whole name.
+    name_max = room - _FOREST_WIDTH_MIN
+    names = _aligned([cut(row.name, name_max) for row in group.rows], "<")
+    width = max(_FOREST_WIDTH_MIN, min(_FOREST_WIDTH, room - len(names[0])))
+    width -= (width + 1) % 2  # "equal" has a cell in the middle.
+    for name, text, row in zip(names, texts, group.rows, strict=True):
+        mark = row.verdict if not group.is_of_metrics else "decides" if row.decides else ""
+        yield f"  {name}  {text}  [{_whisker(row.ratio, scale, width)}] {mark}"
+    low, high, half = scale.label(scale.low_ratio), scale.label(scale.reach_ratio), (width + 2) // 2
+    yield f"  {'':{len(names[0])}}  {'':{len(texts[0])}}  {low:{half}}|{high:>{half}}"
+
+
+def _whisker(ratio: Estimate, scale: Scale, width: int) -> str:
+    """Return one line of the plot: the interval, its value, "equal"; an arrow is beyond the end."""
+    cells = [" "] * width
+    middle = width // 2
+
+    def place(value: float) -> int:
+        return middle + round(scale.share(value) * middle)
+
+    if ratio.low is not None and ratio.high is not None:
+        for cell in range(place(ratio.low), place(ratio.high) + 1):
+            cells[cell] = "-"
+    cells[middle] = "|" if cells[middle] == " " else "+"
+    cells[place(ratio.value)] = "<o>"[1 + scale.beyond(ratio.value)]
+    return "".join(cells)

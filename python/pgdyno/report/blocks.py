@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.report import numbers
+from pgdyno.report.block_charts import ChartBlock, TableRow
 from pgdyno.report.block_lists import ListBlock, TimeCharts
 
 Level = Literal["short", "full"]
@@ -88,8 +89,8 @@ class TableColumn:
 
     `is_words`: a note. The text has no room for it, and the page heads it with its meaning.
     `is_name`: the column names the row; the first column always does. `is_last_to_fit`: a narrow
-    page leaves the column out. `is_wide`: it takes the room that the others leave. `is_code`: a
-    statement or a value of a setting. `quantity`: where a row of `TableBlock.place` has the value.
+    page leaves the column out. `is_wide`: it takes the room that the others leave. `style`: the
+    class of its cells on the page; "sql": statements or names, which the text cuts to its room.
     """
 
     name: str
@@ -99,8 +100,17 @@ class TableColumn:
     is_name: bool = False
     is_last_to_fit: bool = False
     is_wide: bool = False
-    is_code: bool = False
-    quantity: str = ""
+    style: str = ""
+
+    @property
+    def is_code(self) -> bool:
+        """Return whether its cells are statements or names of the server."""
+        return self.style == "sql"
+
+    @property
+    def is_in_text(self) -> bool:
+        """Return whether the text has the column: it has no room for notes, and no pictures."""
+        return not self.is_words and self.style != "plotted"
 
     @property
     def head(self) -> str:
@@ -115,8 +125,8 @@ class TableBlock:
     `note` follows the title, `below` is a sentence under the table. `summary`: not "" if the page
     folds the table, and then shows this line; `is_open`: it is unfolded at first. `short_row_count`
     rows are in the short text. `is_of_types`: every type of transaction has a row, so the text
-    needs no list of scripts. `tones`: (row, column) -> the tone of a cell. `place`: the list of the
-    JSON document that has an object for each row.
+    needs no list of scripts. `tones`: (row, column) -> the tone of a cell. `heading`: the line
+    above it in the text. `style`: its class on the page. `strong`: rows that stand out there.
     """
 
     title: str
@@ -129,7 +139,14 @@ class TableBlock:
     short_row_count: int = 0
     is_of_types: bool = False
     tones: Mapping[tuple[int, int], Tone] = field(default_factory=dict)
-    place: str = ""
+    heading: str = ""
+    style: str = ""
+    strong: tuple[bool, ...] = ()
+
+    @property
+    def has_code(self) -> bool:
+        """Return whether the text fits a column of code into its lines."""
+        return not self.heading and any(column.is_code for column in self.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +188,19 @@ class BlockSection:
         )
 
     @property
-    def drawings(self) -> tuple[Drawing, ...]:
-        """Return the pictures, which precede the tables on the page."""
-        return tuple(blocks_of(self.blocks, Drawing))
+    def on_page(self) -> tuple[Block, ...]:
+        """Return what the page draws: pictures precede tables, and folded tables are last."""
+        drawn = (block for block in self.blocks if not isinstance(block, LabelledLine | Tile))
+        return tuple(
+            sorted(
+                drawn,
+                key=lambda block: (
+                    1 + bool(block.summary)
+                    if isinstance(block, TableBlock)
+                    else isinstance(block, TableRow)
+                ),
+            )
+        )
 
 
 Block = (
@@ -186,6 +213,7 @@ Block = (
     | FirstCharts
     | DocumentKeys
     | BlockSection
+    | ChartBlock
 )
 Kind = TypeVar("Kind", bound=Block)
 
@@ -197,6 +225,8 @@ def blocks_of(blocks: Sequence[Block], kind: type[Kind]) -> Iterator[Kind]:
             yield block
         elif isinstance(block, BlockSection):
             yield from blocks_of(block.blocks, kind)
+        elif isinstance(block, TableRow):
+            yield from blocks_of(block.tables, kind)
 
 
 def keys_of(blocks: Sequence[Block]) -> dict[str, Any]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from pgdyno.analysis.compare_findings import CompareFindings, VariantFindings, VariantMeans
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.programs.registry import own_metrics
 from pgdyno.quantities import short
 from pgdyno.report import numbers
+from pgdyno.report.block_charts import figure_text
+from pgdyno.report.blocks import TableBlock, TableColumn
+from pgdyno.report.forest import place_of
 
 # Changes of a variant that affect the fairness between clients, or the path to the server.
 _SERVING = frozenset({"clients", "idle", "active", "pooler", "script"})
@@ -18,21 +20,7 @@ Pick = Callable[[VariantFindings], Estimate | None]
 Show = Callable[[Estimate], str]
 
 
-@dataclass(frozen=True, slots=True)
-class CellTable:
-    """A table with one row a variant: first its name, then means over its runs.
-
-    `quantities`: the place of each mean in the variant's part of the JSON document, if rows are
-    variants.
-    """
-
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str
-    quantities: tuple[str, ...] = ()
-
-
-def cell_table(compared: CompareFindings) -> CellTable | None:
+def cell_table(compared: CompareFindings) -> TableBlock | None:
     """Return the table, None if variants differ neither in their clients nor in their path."""
     measured = [variant for variant in compared.variants if variant.runs]
     changed = {name for variant in measured for name, _ in variant.changes}
@@ -68,29 +56,24 @@ def cell_table(compared: CompareFindings) -> CellTable | None:
             "least and most: transactions of the clients with fewest and most in a run; Gini: 0 "
             "if all clients completed the same number, near 1 if one client completed everything"
         )
-    return CellTable(
-        head=("", *(name for name, _, _, _ in columns)),
-        rows=tuple(
-            (variant.name, *(_shown(pick(variant), show) for _, _, pick, show in columns))
-            for variant in measured
-        ),
-        note=note,
-        quantities=tuple(quantity for _, quantity, _, _ in columns),
+    rows = tuple(
+        (
+            variant.name,
+            *(
+                _shown(pick(variant), show, f"{place_of(compared, variant.name)}.{quantity}")
+                for _, quantity, pick, show in columns
+            ),
+        )
+        for variant in measured
     )
-
-
-def table_lines(table: CellTable, width: int) -> list[str]:
-    """Return the table as aligned text; columns that do not fit into the width follow below."""
-    names, *columns = (_aligned(column) for column in zip(table.head, *table.rows, strict=True))
-    blocks: list[list[list[str]]] = []
-    used = 0
-    for column in columns:
-        used += len("  ") + len(column[0])
-        if not blocks or used > width:
-            blocks.append([names])
-            used = len("  ") * 2 + len(names[0]) + len(column[0])
-        blocks[-1].append(column)
-    return ["  ".join(["", *row]).rstrip() for block in blocks for row in zip(*block, strict=True)]
+    return TableBlock(
+        "Side by side: means over the runs",
+        (TableColumn(""), *(TableColumn(name) for name, _, _, _ in columns)),
+        rows,
+        below=note,
+        short_row_count=len(rows),
+        heading="side by side",
+    )
 
 
 def mean_cell(estimate: Estimate | None, unit: str = "") -> str:
@@ -104,13 +87,6 @@ def mean_cell(estimate: Estimate | None, unit: str = "") -> str:
     return f"{value} ({numbers.interval_text(estimate)})" if has_interval else value
 
 
-def _aligned(column: tuple[str, ...]) -> list[str]:
-    """Return the cells in one width: numbers aligned right, names (with an empty head) left."""
-    width = max(map(len, column))
-    side = ">" if column[0] else "<"
-    return [f"{cell:{side}{width}}" for cell in column]
-
-
 def _metric(name: str) -> Pick:
     return lambda variant: variant.metrics.get(name)
 
@@ -119,5 +95,5 @@ def _served(pick: Callable[[VariantMeans], Estimate | None]) -> Pick:
     return lambda variant: None if variant.served is None else pick(variant.served)
 
 
-def _shown(estimate: Estimate | None, show: Show) -> str:
-    return "-" if estimate is None else show(estimate)
+def _shown(estimate: Estimate | None, show: Show, quantity: str) -> str:
+    return "-" if estimate is None else figure_text(show(estimate), quantity)

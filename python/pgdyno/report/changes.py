@@ -12,6 +12,7 @@ from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.quantities import plain, signed
 from pgdyno.report.parts import parts_of
+from pgdyno.report.text_page import cut
 
 _SHOWN = 5
 _TEXT = 60
@@ -85,10 +86,8 @@ def _largest(
 def _statements(where: WhereTheTimeGoes) -> dict[str, Estimate]:
     named = {}
     for statement in where.statements:
-        text = " ".join(statement.text.split())
-        text = text if len(text) <= _TEXT else f"{text[: _TEXT - 4].rstrip()} ..."
         place = f"{statement.script}:{statement.line} " if statement.line else ""
-        named[f"{place}{text}"] = statement.ms
+        named[f"{place}{cut(statement.text, _TEXT)}"] = statement.ms
     return named
 
 

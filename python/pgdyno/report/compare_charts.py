@@ -1,21 +1,20 @@
-"""Charts of an experiment with variants: the runs of every round, so that drift is visible."""
+"""Drawn blocks of an experiment with variants: every round, the bars of the time, differences."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain, count
 
-from markupsafe import Markup
-
 from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
-from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.estimate import Estimate, without_interval
 from pgdyno.analysis.where import LatencyPart, WhereTheTimeGoes
 from pgdyno.analysis.where_difference import Difference
 from pgdyno.quantities import plain_decimals, signed
 from pgdyno.report import forest, gauge, numbers, palette
+from pgdyno.report.block_charts import TimeBars, drawn, figure_text, number_text, with_small
+from pgdyno.report.blocks import TableBlock, TableColumn
 from pgdyno.report.chart import Chart, Line, Values
-from pgdyno.report.forest import metric_name
+from pgdyno.report.forest import metric_name, place_of
 from pgdyno.report.parts import legend_of_parts, parts_of_all, shown_decimals, words_of
 
 
@@ -95,99 +94,87 @@ def _columns(by_round: tuple[tuple[int, float], ...]) -> tuple[tuple[float, ...]
 
 REST = "rest"
 _SHOWN_RATIO = 0.002
+_COLUMNS = (
+    TableColumn("part", is_wide=True),
+    TableColumn("less | more", style="plotted"),
+    TableColumn("ms"),
+    TableColumn("95 % interval", style="note"),
+)
 
 
-@dataclass(frozen=True, slots=True)
-class VariantBar:
-    """The bar of one variant; all bars of a page share one scale."""
-
-    name: str
-    latency: Estimate
-    bar: Markup
-
-
-@dataclass(frozen=True, slots=True)
-class PartChange:
-    """One part of a difference: its name, its change in ms, and its bar."""
-
-    name: str
-    words: str
-    event: str
-    change: str
-    ends: str
-    is_sure: bool
-    bar: Markup
-
-
-def bars_of(compared: CompareFindings) -> tuple[VariantBar, ...]:
-    """Return one bar for each measured variant; its length is the mean latency."""
+def time_bars(compared: CompareFindings) -> TimeBars | None:
+    """Return a bar for each variant whose time was split, all on one scale; None without any."""
     measured = [
-        (variant.name, variant.where) for variant in compared.variants if variant.where is not None
+        (place_of(compared, variant.name), variant.name, variant.where)
+        for variant in compared.variants
+        if variant.where is not None
     ]
-    longest = max((where.latency_ms.value for _, where in measured), default=0.0)
-    parts = parts_of_all(where for _, where in measured)
-    return tuple(
-        VariantBar(
+    longest = max((where.latency_ms.value for _, _, where in measured), default=0.0)
+    parts = parts_of_all(where for _, _, where in measured)
+    rows = tuple(
+        (
             name,
-            where.latency_ms,
             gauge.time_bar(own, shown_decimals(where), whole_ms=_whole(where, longest)),
+            number_text(where.latency_ms, f"{at}.where_the_time_goes.latency_ms"),
         )
-        for (name, where), own in zip(measured, parts, strict=True)
+        for (at, name, where), own in zip(measured, parts, strict=True)
+    )
+    legend = ((name, gauge.part_swatch(part)) for name, part in legend_of_parts(parts))
+    return TimeBars(rows, tuple(legend)) if rows else None
+
+
+def change_table(contrast: ContrastFindings, at: str, title: str = "") -> TableBlock | None:
+    """Return the parts of a contrast's difference, the largest first, the rest last.
+
+    None if the difference was not split. Args: at, the place of the contrast in the JSON document.
+    """
+    difference = contrast.difference
+    if difference is None:
+        return None
+    total = difference.latency_ms
+    unexplained = total.value - sum(part.ms.value for part in difference.parts)
+    reaches = [_farthest(part.ms) for part in difference.parts]
+    largest = max([*reaches, abs(unexplained)]) or 1.0
+    shown = [part for part in difference.parts if abs(part.ms.value) >= _SHOWN_RATIO * largest]
+    decimals = min(max(plain_decimals(abs(total.value) or largest, 4), 2), 3)
+    is_early = _is_too_early(difference, shown)
+    rest = total.value - sum(part.ms.value for part in shown)
+    parts = [*shown, LatencyPart(REST, without_interval(rest, "ms"), "client")]
+    rows: list[tuple[str, ...]] = []
+    strong: list[bool] = []
+    for part in parts:
+        low, high, words = part.ms.low, part.ms.high, words_of(part.name)
+        strong.append(False)
+        ends = "" if part.name == REST else "no interval yet" if is_early else "no interval"
+        if not is_early and low is not None and high is not None:
+            ends = f"{signed(low, decimals)} to {signed(high, decimals)}"
+            strong[-1] = low > 0 or high < 0
+        kind = "residual" if part.name == REST else palette.wait_class(part.name)
+        bar = forest.difference_bar(part.ms, largest, palette.shade(kind, 0).css)
+        said = with_small(words, part.name if ":" in part.name and part.name != words else "")
+        change = figure_text(signed(part.ms.value, decimals), f"{at}.difference.{part.name}")
+        rows.append((said, drawn(bar), change, ends))
+    whole = numbers.estimate_text(total, with_unit=True)
+    note = " (no interval yet)" if is_early else ""
+    return TableBlock(
+        title or f"{contrast.variant} against {contrast.reference}",
+        _COLUMNS,
+        tuple(rows),
+        note=figure_text(f"+{whole}" if total.value > 0 else whole, f"{at}.difference.latency"),
+        short_row_count=len(rows),
+        heading=f"  where the difference of {signed(total.value, 3)} ms per transaction is{note}",
+        style="changes",
+        strong=tuple(strong),
     )
 
 
-def legend_of(compared: CompareFindings) -> tuple[tuple[str, Markup], ...]:
-    """Return the name and the swatch of each look in the bars, in their order."""
-    bars = parts_of_all(variant.where for variant in compared.variants if variant.where is not None)
-    return tuple((name, gauge.part_swatch(part)) for name, part in legend_of_parts(bars))
-
-
-def changes_of(contrast: ContrastFindings) -> tuple[PartChange, ...]:
-    """Return the parts of a contrast's difference, the largest first, the residual last."""
-    difference = contrast.difference
-    if difference is None:
-        return ()
-    unexplained = difference.latency_ms.value - sum(part.ms.value for part in difference.parts)
-    reaches = [_farthest(part.ms) for part in difference.parts]
-    largest = max([*reaches, abs(unexplained)]) or 1.0
-    total = abs(difference.latency_ms.value)
-    shown = [part for part in difference.parts if abs(part.ms.value) >= _SHOWN_RATIO * largest]
-    decimals = min(max(plain_decimals(total or largest, 4), 2), 3)
-    is_early = is_too_early(difference, shown)
-    rows = [_row(part, largest, decimals, is_early=is_early) for part in shown]
-    rest = difference.latency_ms.value - sum(part.ms.value for part in shown)
-    css = palette.shade("residual", 0).css
-    nothing = Estimate(rest, None, None, 1, "ms", "none")
-    bar = forest.difference_bar(nothing, largest, css)
-    return (*rows, PartChange(REST, REST, "", signed(rest, decimals), "", False, bar))
-
-
-def is_too_early(difference: Difference, shown: Sequence[LatencyPart]) -> bool:
+def _is_too_early(difference: Difference, shown: Sequence[LatencyPart]) -> bool:
     """Return whether the intervals of a difference say nothing yet, because runs are too few.
 
     Args: shown, the parts that are shown; if one interval is far too wide, none is shown.
     """
     sizes = [abs(change.value) for change in (difference.latency_ms, *(p.ms for p in shown))]
     return any(part.ms.reaches_beyond(max(sizes)) for part in shown)
-
-
-def _row(part: LatencyPart, largest: float, decimals: int, *, is_early: bool) -> PartChange:
-    low, high = part.ms.low, part.ms.high
-    ends, is_sure = "no interval yet" if is_early else "no interval", False
-    if not is_early and low is not None and high is not None:
-        ends = f"{signed(low, decimals)} to {signed(high, decimals)}"
-        is_sure = low > 0 or high < 0
-    css = palette.shade(palette.wait_class(part.name), 0).css
-    words = words_of(part.name)
-    return PartChange(
-        part.name,
-        words,
-        part.name if ":" in part.name and part.name != words else "",
-        signed(part.ms.value, decimals),
-        ends,
-        is_sure,
-        forest.difference_bar(part.ms, largest, css),
-    )
 
 
 def _farthest(ms: Estimate) -> float:
@@ -199,12 +186,3 @@ def _farthest(ms: Estimate) -> float:
 def _whole(where: WhereTheTimeGoes, longest: float) -> float:
     """Return the length that fills the row: the longest latency, or a little more for the parts."""
     return max(longest, sum(part.ms.value for part in where.parts if part.ms.value > 0))
-
-
-def total_text(contrast: ContrastFindings) -> str:
-    """Return the whole difference: "+1.00 ms (0.80 to 1.20)"."""
-    difference = contrast.difference
-    if difference is None:
-        return ""
-    text = numbers.estimate_text(difference.latency_ms, with_unit=True)
-    return f"+{text}" if difference.latency_ms.value > 0 else text

@@ -7,11 +7,12 @@ from pgdyno.analysis.compare_findings import CompareFindings
 from pgdyno.analysis.devices import PLACES
 from pgdyno.analysis.estimate import alike
 from pgdyno.programs.registry import own_metrics
-from pgdyno.report.cell_table import CellTable, mean_cell
+from pgdyno.report.blocks import TableBlock, TableColumn
+from pgdyno.report.cell_table import mean_cell
 from pgdyno.report.forest import metric_name
 
 
-def device_table(compared: CompareFindings) -> CellTable | None:
+def device_table(compared: CompareFindings) -> TableBlock | None:
     """Return the table, with the deciding metric in its first row; None without telemetry.
 
     A disk that all variants share is left out. The note says what was not measured and why.
@@ -38,7 +39,14 @@ def device_table(compared: CompareFindings) -> CellTable | None:
         f"{variant.name}, {quantities.counted(variant.run_count, 'run')}"
         for variant in devices.variants
     )
-    return CellTable(("", *heads), tuple(rows), note=" ".join(_notes(compared, rows)))
+    return TableBlock(
+        "Disks, sensors and checkpoints",
+        tuple(map(TableColumn, ("", *heads))),
+        tuple(rows),
+        below=" ".join(_notes(compared, rows)),
+        short_row_count=len(rows),
+        heading="what the devices did",
+    )
 
 
 def _notes(compared: CompareFindings, rows: list[tuple[str, ...]]) -> list[str]:

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from html import escape
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
@@ -17,6 +18,9 @@ from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.rounding import change_text
 from pgdyno.programs.registry import own_metrics
 from pgdyno.quantities import signed
+
+if TYPE_CHECKING:
+    from pgdyno.report.blocks import LabelledLine, TableBlock
 
 METRIC_NAMES = {
     **{name: metric.words for name, metric in own_metrics().items()},
@@ -50,15 +54,24 @@ class ForestRow:
 
 @dataclass(frozen=True, slots=True)
 class ForestGroup:
-    """The rows of one contrast, of the passes, or of the effects, below their name."""
+    """The rows of one contrast, of the passes, or of the effects, below their name.
+
+    `below`: what the text says under them. `is_of_metrics`: one row of them decides.
+    """
 
     name: str
     rows: tuple[ForestRow, ...]
+    below: tuple[LabelledLine | TableBlock, ...] = ()
+    is_of_metrics: bool = False
 
     @property
     def note(self) -> str:
         """Return "no interval yet" if this is true for all rows, else ""."""
         return "" if any(row.ratio.low is not None for row in self.rows) else "no interval yet"
+
+    def on_page(self, row_max: int) -> tuple[ForestRow, ...]:
+        """Return the rows of the page. Args: row_max, of the rows of one contrast."""
+        return self.rows[:row_max] if self.is_of_metrics else self.rows
 
     def said(self, row: ForestRow) -> str:
         """Return the change of a row in words, without repeating the note."""
@@ -72,15 +85,6 @@ class Forest:
     groups: tuple[ForestGroup, ...]
     scale: Scale
 
-    @property
-    def rows(self) -> tuple[ForestRow, ...]:
-        """Return all rows, each with a name that needs no heading."""
-        return tuple(
-            replace(row, name=f"{group.name}: {row.name}") if len(group.rows) > 1 else row
-            for group in self.groups
-            for row in group.rows
-        )
-
 
 def metric_name(name: str) -> str:
     """Return the name of a metric for readers."""
@@ -93,15 +97,20 @@ def place_of(compared: CompareFindings, name: str) -> str:
     return f"variants.{names.index(name)}"
 
 
-def forest_of(compared: CompareFindings, *, metrics_max: int) -> Forest:
+def forest_of(
+    compared: CompareFindings,
+    below: Callable[[ContrastFindings], tuple[LabelledLine | TableBlock, ...]],
+) -> Forest:
     """Return every contrast, each step of passes, and every effect.
 
-    Args: metrics_max, rows of one contrast at most: the deciding metric, then others.
+    Args: below, what the text says under the rows of a contrast.
     """
     groups = [
         ForestGroup(
             f"{contrast.variant} against {contrast.reference}",
-            _rows(contrast, compared, metrics_max),
+            _rows(contrast, compared),
+            below(contrast),
+            is_of_metrics=True,
         )
         for contrast in compared.contrasts
     ]
@@ -123,10 +132,11 @@ def forest_of(compared: CompareFindings, *, metrics_max: int) -> Forest:
         )
         for place, effect in enumerate(compared.effects)
     )
-    groups += [ForestGroup("Each pass compared with the pass before", steps)] if steps else []
-    groups += (
-        [ForestGroup(f"Effects on {metric_name(compared.metric)}", effects)] if effects else []
-    )
+    named = {
+        "Each pass compared with the pass before": steps,
+        f"Effects on {metric_name(compared.metric)}": effects,
+    }
+    groups += [ForestGroup(name, rows) for name, rows in named.items() if rows]
     # Only the deciding rows set the scale, so that wide intervals of other rows do not compress it.
     deciding = [row.ratio for group in groups for row in group.rows if row.decides]
     every = (*compared.contrasts, *compared.steps)
@@ -151,9 +161,7 @@ def note_on_means(contrast: ContrastFindings, compared: CompareFindings) -> str:
     )
 
 
-def _rows(
-    contrast: ContrastFindings, compared: CompareFindings, metrics_max: int
-) -> tuple[ForestRow, ...]:
+def _rows(contrast: ContrastFindings, compared: CompareFindings) -> tuple[ForestRow, ...]:
     names = [n for n in dict.fromkeys((compared.metric, *_METRICS)) if n in contrast.comparisons]
     at = place_of(compared, contrast.variant)
     return tuple(
@@ -164,7 +172,7 @@ def _rows(
             f"{at}.ratios.{name}",
             decides=name == compared.metric,
         )
-        for name in names[:metrics_max]
+        for name in names
     )
 
 

@@ -26,6 +26,8 @@ from pgdyno.report import (
     time_words,
     words,
 )
+from pgdyno.report.about_blocks import about_blocks, first_lines, head_of
+from pgdyno.report.block_charts import ChartList, SentenceBlock
 from pgdyno.report.block_lists import TimeCharts
 from pgdyno.report.blocks import AnswerHead, BlockAnswer, Tile, blocks_of
 from pgdyno.report.own import own_of_cells, own_shown
@@ -74,8 +76,9 @@ def render(findings: ExperimentFindings) -> str:
         embed.charts_json(findings, (*main, *latency, *over_time)),
         f=findings,
         echarts_version=ECHARTS_VERSION,
+        about=[*about_blocks(findings)],
+        lines=[*first_lines(findings)],
         tiles=tiles.tiles_of(findings),
-        doubts=tiles.doubts_of(findings),
         main=main,
         latency_charts=latency,
         time_charts=over_time,
@@ -86,7 +89,6 @@ def render(findings: ExperimentFindings) -> str:
         own=own,
         own_cells=own_of_cells(findings),
         folded=fold(parts, at_most=_PARTS_ON_FIRST_SCREEN),
-        fact_line=words.fact_line(findings),
         run_words=words.run_words(findings),
         loop_words=words.loop_words(findings.run) if findings.run else "",
         mark_words=words.mark_words(findings.run) if findings.run else "",
@@ -98,31 +100,20 @@ def render(findings: ExperimentFindings) -> str:
 def answer_page(answer: BlockAnswer, remarks: Sequence[str] = ()) -> str:
     """Return the page of blocks. Args: remarks, notes that people keep with the result."""
     head = answer.head
-    charts = [chart for block in blocks_of(answer.blocks, TimeCharts) for chart in block.charts]
+    kinds: tuple[type[ChartList | TimeCharts], ...] = (ChartList, TimeCharts)
+    charts = [c for kind in kinds for block in blocks_of(answer.blocks, kind) for c in block.charts]
     caption = f"pgdyno {head.verb} #{head.number} · {head.target}"
     return page_of_template(
         "answer.html.j2",
         head,
         [(section.anchor, section.short) for section in answer.sections],
         embed.captioned_json(f"pgdyno-{head.number}", caption, charts) if charts else NO_CHARTS,
-        echarts_version=ECHARTS_VERSION if charts else "",
         answer=answer,
+        echarts_version=ECHARTS_VERSION if charts else "",
         tiles=[*blocks_of(answer.blocks, Tile)],
+        sentences=[*blocks_of(answer.blocks, SentenceBlock)],
         method=answer.method,
         remarks=remarks,
-    )
-
-
-def head_of(findings: ExperimentFindings) -> AnswerHead:
-    """Return what precedes the answer of an experiment."""
-    return AnswerHead(
-        findings.kind,
-        findings.number,
-        findings.name,
-        findings.version,
-        findings.facts.target,
-        findings.sentence,
-        findings.is_complete,
     )
 
 

@@ -1,11 +1,11 @@
-"""Lists of an answer as numbered paragraphs for the terminal, cut to the room that there is."""
+"""Lists of an answer as numbered paragraphs for the terminal, clipped to the room that there is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from pgdyno.report.block_lists import ListBlock, ListItem
-from pgdyno.report.text_page import TextPage, cut
+from pgdyno.report.text_page import TextPage, clipped
 
 _INDENT = 4
 _LINES_MAX = 5
@@ -34,14 +34,14 @@ def list_lines(page: TextPage, block: ListBlock, lines_max: float) -> list[str]:
 def _paragraph(page: TextPage, number: int, item: ListItem, detail: int) -> Iterator[str]:
     indent, width = " " * _INDENT, page.column_count
     if detail >= _SHORT:
-        yield cut(f"{number:2}  {item.whole}", width)
+        yield clipped(f"{number:2}  {item.whole}", width)
         if detail == _SHORT:
-            yield cut(f"{indent}next: {item.next_step}", width)
+            yield clipped(f"{indent}next: {item.next_step}", width)
         return
     aside = f"; {item.aside}" if item.aside else ""
     yield from page.wrapped(f"{item.whole}{aside}", f"{number:2}  ", indent)
     shown_count = 0 if detail == _PLAIN else _LINES_MAX if number == 1 else 1
     for line in item.lines[:shown_count]:
-        yield cut(f"{indent}{line}", width)
+        yield clipped(f"{indent}{line}", width)
     if item.next_step:
         yield from page.wrapped(item.next_step, f"{indent}next: ", f"{indent}      ")

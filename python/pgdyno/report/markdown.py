@@ -6,22 +6,28 @@ import re
 from collections.abc import Iterator, Sequence
 
 from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.report import figures, svg, tiles, words
+from pgdyno.analysis.verdicts import Doubt
+from pgdyno.report import figures, svg, words
+from pgdyno.report.about_blocks import about_blocks
+from pgdyno.report.block_charts import (
+    ChartList,
+    DoubtList,
+    ForestBlock,
+    SentenceBlock,
+    TimeBars,
+)
 from pgdyno.report.block_lists import ListBlock
 from pgdyno.report.blocks import Block, BlockAnswer, BlockSection, TableBlock, Tile, blocks_of
+from pgdyno.report.compare_blocks import compare_sections
 from pgdyno.report.compare_charts import round_charts
-from pgdyno.report.further_tables import further_tables
 from pgdyno.report.markdown_tables import (
     Table,
-    change_table,
     latency_table,
     level_table,
     nodes_table,
     parts_table,
-    variant_table,
 )
 from pgdyno.report.own import own_of_cells, own_shown
-from pgdyno.report.statement_table import HEAD, statement_note, statement_rows
 
 _WIDTH_PX = 760
 _MARKUP = re.compile(r"[\\|\[\]`]")
@@ -61,45 +67,38 @@ def markdown_with(
         *(f"![{name}]({name})\n" for name in pictures),
         *(line for title, table in tables[1:] for line in _section(title, table)),
         *_tables(findings),
-        *_stopped(findings),
-        "## Doubts",
-        "",
-        *_doubts(findings),
-        "",
-        "## Measured on",
-        "",
-        *_rows(
-            (("", ""), [*findings.facts.rows, ("durability", findings.facts.durability)]),
-        ),
+        *(line for section in about_blocks(findings) for line in _section_lines(section)),
         f"Made by pgdyno {findings.version}. Intervals are 95 %.",
     ]
     return "\n".join(text) + "\n", pictures
 
 
-def answer_markdown(answer: BlockAnswer, remarks: Sequence[str] = ()) -> str:
-    """Return the blocks of an answer as Markdown. Args: remarks, notes kept with the result."""
-    head, tiles_shown = answer.head, blocks_of(answer.blocks, Tile)
+def answer_markdown(answer: BlockAnswer, remarks: Sequence[str] = (), stem: str = "") -> str:
+    """Return the blocks of an answer as Markdown.
+
+    Args: remarks, notes kept with the result; stem, the start of the pictures' names.
+    """
+    head = answer.head
+    tiles_shown = [(tile.label, _tile_words(tile)) for tile in blocks_of(answer.blocks, Tile)]
     state = "" if head.is_complete else ", ended early"
+    said = [block.said for block in blocks_of(answer.blocks, SentenceBlock)]
+    first, *more = said or [head.sentence]
     text = [
-        f"# {_cell(head.sentence)}",
+        f"# {_cell(first)}",
         "",
+        *(f"**{_cell(sentence)}**\n" for sentence in more),
         f"pgdyno {head.verb} #{head.number}{state}, {_cell(head.target)}",
         "",
-        *_rows((("", ""), [(tile.label, _tile_words(tile)) for tile in tiles_shown])),
+        *(_rows((("", ""), tiles_shown)) if tiles_shown else ()),
         *(f"- **{_cell(line.label)}**: {_cell(line.said)}" for line in answer.lines),
         *(f"- **note**: {_cell(remark)}" for remark in remarks),
         "",
+        *(f"![{name}]({name})\n" for name in answer_pictures(answer, stem)),
+        *(line for block in answer.blocks for line in _forest_rows(block)),
         *_lists(answer.first),
     ]
     for section in answer.sections:
-        text += [
-            f"## {_cell(section.title)}",
-            "",
-            *([_cell(section.lead), ""] if section.lead else []),
-        ]
-        text += _lists(section.blocks)
-        for table in section.tables:
-            text += _rows(_as_table(table))
+        text += _section_lines(section)
     return "\n".join([*text, f"Made by pgdyno {head.version}. {_cell(answer.method)}"]) + "\n"
 
 
@@ -114,56 +113,69 @@ def _lists(blocks: Sequence[Block]) -> Iterator[str]:
         yield ""
 
 
-def _stopped(findings: ExperimentFindings) -> Iterator[str]:
-    compared = findings.compare
-    if compared is not None:
-        yield from ("## Stopped", "", f"{_cell(compared.stopped_by)}.", "")
-    if findings.repeated:
-        yield from ("## Repeated", "", _cell(findings.repeated_words), "")
+def answer_pictures(answer: BlockAnswer, stem: str) -> Pictures:
+    """Return the charts of an answer as SVG by file name."""
+    return {
+        f"{stem}-{_file_name(chart.key)}.svg": svg.standalone(chart, width=_WIDTH_PX).encode()
+        for block in blocks_of(answer.blocks, ChartList)
+        for chart in block.charts
+    }
+
+
+def _section_lines(section: BlockSection) -> Iterator[str]:
+    """Yield a section; one whose blocks are only pictures has none."""
+    tables = section.tables
+    doubts = [*blocks_of(section.blocks, DoubtList)]
+    bars = [*blocks_of(section.blocks, TimeBars)]
+    lists = [*_lists(section.blocks)]
+    if not (tables or doubts or bars or lists):
+        return
+    yield from (f"## {_cell(section.title)}", "")
+    if section.lead:
+        yield from (_cell(section.lead), "")
+    yield from lists
+    for bar in bars:
+        yield from _rows((("variant", "ms"), [(name, said) for name, _, said in bar.rows]))
+    for table in tables:
+        yield from _table_lines(table, is_titled=table.title != section.title)
+    for doubt in (doubt for block in doubts for doubt in block.doubts):
+        yield _doubt(doubt)
+    yield from [""] * bool(doubts)
+
+
+def _table_lines(table: TableBlock, *, is_titled: bool) -> Iterator[str]:
+    """Yield a table without its pictures, which have no text."""
+    places = [place for place, column in enumerate(table.columns) if column.style != "plotted"]
+    if is_titled and table.title:
+        note = f" ({_cell(table.note)})" if table.note else ""
+        yield from (f"**{_cell(table.title)}**{note}", "")
+    if table.rows:
+        head = [table.columns[place].head for place in places]
+        yield from _rows((head, [[row[place] for place in places] for row in table.rows]))
+    if table.below:
+        yield from (_cell(table.below), "")
+
+
+def _forest_rows(block: Block) -> Iterator[str]:
+    """Yield the changes of a forest plot as a table: a picture needs more room."""
+    if not isinstance(block, ForestBlock) or not block.forest.groups:
+        return
+    rows: list[tuple[str, ...]] = [
+        (group.name, row.name, group.said(row), row.verdict)
+        for group in block.forest.groups
+        for row in group.on_page(block.row_max_count)
+    ]
+    yield from _section("Changes", (("", "metric", "change", "verdict"), rows))
 
 
 def _tables(findings: ExperimentFindings) -> Iterator[str]:
-    compared, run = findings.compare, findings.run
-    if compared is not None:
-        yield from _section("Variants", variant_table(compared))
-        for further in further_tables(compared):
-            table = further.table
-            yield from _section(further.title, (table.head, list(table.rows)))
-            yield from (_cell(table.note), "")
-        for contrast in compared.contrasts:
-            if contrast.difference is not None:
-                differs = f"{contrast.variant} differs from {contrast.reference}"
-                title = f"Where {differs}, ms per transaction"
-                yield from _section(title, change_table(contrast))
-        for contrast in compared.contrasts:
-            plans: list[tuple[str, ...]] = [
-                (f"{change.script}:{change.line}", change.was, change.became)
-                for change in contrast.plan_changes
-            ]
-            if plans:
-                title = f"Plans of {contrast.variant} that differ"
-                yield from _section(
-                    title, (("statement", contrast.reference, contrast.variant), plans)
-                )
-        for contrast in compared.contrasts:
-            if contrast.statements:
-                title = f"Statements of {contrast.variant} against {contrast.reference}"
-                yield from _section(title, (HEAD, statement_rows(contrast)))
-                yield from (f"{_cell(statement_note(contrast))}.", "")
-        if compared.settings:
-            names = ("setting", *(variant.name for variant in compared.variants))
-            rows = [(name, *values) for name, values in compared.settings]
-            yield from _section("Settings that differ, as read back", (names, rows))
-        if compared.confounds:
-            yield from (
-                "## Confounds",
-                "",
-                *(f"- {_cell(confound)}" for confound in compared.confounds),
-                "",
-            )
+    run = findings.run
+    if findings.compare is not None:
+        for section in compare_sections(findings):
+            yield from _section_lines(section)
     for curve in findings.curves:
         yield from _section(f"Load levels of {curve.script}", level_table(curve))
-    if (cells := own_of_cells(findings)) is not None:
+    if findings.compare is None and (cells := own_of_cells(findings)) is not None:
         yield from _block_tables(cells)
     if run is not None:
         if run.where is not None:
@@ -192,13 +204,9 @@ def _as_table(table: TableBlock) -> Table:
     return tuple(column.head for column in table.columns), list(table.rows)
 
 
-def _doubts(findings: ExperimentFindings) -> Iterator[str]:
-    doubts = tiles.doubts_of(findings)
-    if not doubts:
-        yield "No rule found a reason to doubt this result."
-    for doubt in doubts:
-        kind = "Not valid" if doubt.verdict == "not_valid" else "Doubt"
-        yield f"- **{kind}**: {_cell(doubt.message)} Next: {_cell(doubt.hint)}."
+def _doubt(doubt: Doubt) -> str:
+    kind = "Not valid" if doubt.verdict == "not_valid" else "Doubt"
+    return f"- **{kind}**: {_cell(doubt.message)} Next: {_cell(doubt.hint)}."
 
 
 def _section(title: str, table: Table) -> Iterator[str]:

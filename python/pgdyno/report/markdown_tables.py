@@ -3,58 +3,16 @@
 from __future__ import annotations
 
 from pgdyno import quantities
-from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
 from pgdyno.analysis.findings import CurveFindings, RunFindings
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.quantities import fixed
 from pgdyno.report import numbers, time_words
-from pgdyno.report.compare_charts import changes_of
 from pgdyno.report.figures import in_ms, percentile_name
 from pgdyno.report.forest import metric_name
 from pgdyno.report.parts import fold, parts_of, shown_decimals
 from pgdyno.report.tiles import latency_at
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
-
-
-def variant_table(compared: CompareFindings) -> Table:
-    """Return the table of the variants: their changes and their results."""
-    metrics = tuple(dict.fromkeys((compared.metric, "tps", "p99")))
-    is_priced = any(variant.cost is not None for variant in compared.variants)
-    has_crashed = any(variant.losses for variant in compared.variants)
-    rows: list[tuple[str, ...]] = []
-    for variant in compared.variants:
-        changes = ", ".join(f"{name} = {value}" for name, value in variant.changes) or "nothing"
-        if variant.cannot_start:
-            empty = [""] * (1 + len(metrics) + is_priced + has_crashed)
-            rows.append((variant.name, f"cannot start: {variant.cannot_start}", *empty))
-            continue
-        if variant.weakened:
-            changes += f" (weakened: {', '.join(variant.weakened)})"
-        values = [
-            numbers.estimate_text(compared.shown(variant, name), with_unit=True)
-            if name in variant.metrics
-            else ""
-            for name in metrics
-        ]
-        if is_priced:
-            values.append(
-                numbers.estimate_text(variant.cost, with_unit=True) if variant.cost else ""
-            )
-        if has_crashed:
-            values.append("; ".join(loss.sentence() for loss in variant.losses))
-        rows.append((variant.name, changes, str(variant.runs), *values))
-    named = [metric_name(name) for name in metrics] + ["cost"] * is_priced
-    named += ["crashes"] * has_crashed
-    return ("variant", "changes", "runs", *named), rows
-
-
-def change_table(contrast: ContrastFindings, *, at_most: int = 12) -> Table:
-    """Return the table of the parts of one contrast's difference."""
-    rows: list[tuple[str, ...]] = [
-        (row.words, row.event, row.change, row.ends) for row in changes_of(contrast)[:at_most]
-    ]
-    return ("part", "wait event", "ms", "95 % interval"), rows
 
 
 def parts_table(where: WhereTheTimeGoes, *, at_most: int = 12) -> Table:

@@ -17,8 +17,8 @@ from jinja2.bccache import Bucket, BytecodeCache
 from markupsafe import Markup
 
 from pgdyno.redaction import redacted
-from pgdyno.report import block_lists, figures, filters, gauge, svg, words
-from pgdyno.report.blocks import blocks_of
+from pgdyno.report import figures, filters, forest, gauge, svg, words
+from pgdyno.report.compare_blocks import TONES
 
 FOLDER = Path(__file__).parent / "templates/__pycache__"
 
@@ -36,12 +36,12 @@ def page_environment() -> jinja2.Environment:
         finalize=_without_secrets,
     )
     environment.filters.update(filters.FILTERS)
+    environment.filters["kind"] = lambda block: type(block).__name__
+    environment.filters["shown"] = lambda text: getattr(text, "page", text)
     environment.filters["draw"] = lambda chart, width: Markup(svg.draw(chart, width=width))
     environment.globals.update(
         # The tone of a line or a cell -> its class on the page.
         tones={"plain": "", "good": "green", "bad": "red", "doubt": "amber"},
-        # A template asks for the blocks of one kind by the name of their class.
-        blocks_of=lambda blocks, kind: blocks_of(blocks, getattr(block_lists, kind)),
         ruler=gauge.ruler,
         no_ruler=gauge.NO_RULER,
         time_bar=gauge.time_bar,
@@ -53,6 +53,9 @@ def page_environment() -> jinja2.Environment:
         script_words=words.script_words,
         curve_words=words.curve_words,
         loss_words=words.loss_words,
+        forest_axis=forest.axis,
+        forest_whisker=forest.whisker,
+        verdict_tone=lambda verdict: TONES.get(verdict, "plain"),
         marks_shown=words.marks_shown,
         sections_of=figures.sections_of,
     )

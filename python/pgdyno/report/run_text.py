@@ -13,18 +13,18 @@ from pgdyno.analysis.findings import (
     RunFindings,
 )
 from pgdyno.analysis.rounding import decimals_of
-from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.answer.sentences import capacity_words, speed_up_words
 from pgdyno.quantities import fixed
 from pgdyno.report import numbers
+from pgdyno.report.about_blocks import about_blocks
 from pgdyno.report.block_text import block_lines
 from pgdyno.report.blocks import TableBlock, blocks_of
 from pgdyno.report.figures import in_ms, percentile_name
 from pgdyno.report.own import lines_by_features, own_of_cells, own_shown
 from pgdyno.report.parts import OTHER, TimePart, fold, in_bar_order, parts_of, shown_decimals
 from pgdyno.report.text_page import LABEL_WIDTH, WIDTH, TextPage, joined, right_aligned
-from pgdyno.report.tiles import doubts_of, is_valid, latency_at
+from pgdyno.report.tiles import latency_at
 from pgdyno.report.time_words import statement_lines, type_lines
 from pgdyno.report.words import (
     connection_rows,
@@ -43,13 +43,13 @@ _SIGNS = "#=+:o~%-"
 def run_text(findings: ExperimentFindings, width: int = WIDTH) -> str:
     """Return the text of one run, in lines of at most `width` characters (72 or more)."""
     page = TextPage(width)
-    return joined([*_bench(page, findings), *tail_lines(page, findings)])
+    return joined([*_bench(page, findings), *_tail(page, findings)])
 
 
 def curve_text(findings: ExperimentFindings, width: int = WIDTH) -> str:
     """Return the text of load curves, in lines of at most `width` characters (72 or more)."""
     page = TextPage(width)
-    return joined([*_sweep(page, findings), *tail_lines(page, findings)])
+    return joined([*_sweep(page, findings), *_tail(page, findings)])
 
 
 def _bench(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
@@ -66,7 +66,8 @@ def _sweep(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
     indent = max([LABEL_WIDTH, *(len(curve.script) + 2 for curve in findings.curves)])
     for curve in findings.curves:
         yield from _curve(page, curve, indent)
-    yield from lines_of_cells(page, findings)
+    if (cells := own_of_cells(findings)) is not None:
+        yield from block_lines(page, cells.blocks)
     run = findings.run
     if run is not None:
         yield from page.row(
@@ -122,12 +123,6 @@ def _run(page: TextPage, run: RunFindings) -> Iterator[str]:
         yield from type_lines(run.where)
     elif run.where_not:
         yield from page.row("time", f"not split into parts: {run.where_not}.")
-
-
-def lines_of_cells(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
-    """Yield what the program of the load adds to an answer of several variants or loads."""
-    if (own := own_of_cells(findings)) is not None:
-        yield from block_lines(page, own.blocks)
 
 
 def _phases(phases: tuple[PhaseFindings, ...]) -> Iterator[str]:
@@ -283,30 +278,8 @@ def _tps_at(findings: CurveFindings, tps: Estimate, clients: int, *, range_text:
     return f"{said}, p99 {numbers.estimate_text(latency, with_unit=True)}" if latency else said
 
 
-def tail_lines(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
-    """Yield the last lines of every text: whether it is valid, the doubts, the next command."""
-    doubts = doubts_of(findings)
-    runs = ""
-    if findings.runs_total > 1:
-        bad = findings.runs_total - findings.runs_valid
-        runs = (
-            f"; {quantities.counted(findings.runs_total, 'run')}, "
-            f"{quantities.seconds(findings.seconds)}, "
-            + ("all valid" if not bad else f"{bad} not valid")
-        )
-    if findings.repeated:
-        yield from page.row("repeated", findings.repeated_words)
-    count = quantities.counted(len(doubts), "doubt") if doubts else "no doubts"
-    yield from page.row("valid", f"{'yes' if is_valid(findings) else 'NO'}; {count}{runs}")
-    for doubt in doubts:
-        yield from _doubt(page, doubt)
+def _tail(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
+    """Yield the last lines: whether it is valid, the doubts, the next command."""
+    yield from block_lines(page, tuple(about_blocks(findings)))
     state = "" if findings.is_complete else ", incomplete: only what was measured before the end"
-    again = f"pgdyno report {findings.number}"
-    yield from page.row("saved", f"#{findings.number}{state}   {again}")
-
-
-def _doubt(page: TextPage, doubt: Doubt) -> Iterator[str]:
-    label = "  NOT VALID" if doubt.verdict == "not_valid" else "  doubt"
-    yield from page.row(label, doubt.message)
-    if doubt.hint:
-        yield from page.row("", f"-> {doubt.hint}")
+    yield from page.row("saved", f"#{findings.number}{state}   pgdyno report {findings.number}")

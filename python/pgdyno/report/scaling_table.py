@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pgdyno.analysis.compare_findings import CompareFindings
-from pgdyno.report.cell_table import CellTable, mean_cell
+from pgdyno.report.blocks import TableBlock, TableColumn
+from pgdyno.report.cell_table import mean_cell
 from pgdyno.report.words import law_words
 
 _MEANING = (
@@ -13,7 +14,7 @@ _MEANING = (
 )
 
 
-def scaling_table(compared: CompareFindings) -> CellTable | None:
+def scaling_table(compared: CompareFindings) -> TableBlock | None:
     """Return the table, None if the servers do not differ in their number of workers."""
     scaling = compared.scaling_out
     if scaling is None:
@@ -30,5 +31,11 @@ def scaling_table(compared: CompareFindings) -> CellTable | None:
         for of in scaling.variants
     )
     law = "" if scaling.law is None else f" {law_words(scaling.law, 'worker')}"
-    head = ("", "workers", compared.unit, "speed-up", "efficiency")
-    return CellTable(head, rows, note=_MEANING + law)
+    return TableBlock(
+        "Throughput by number of workers",
+        tuple(map(TableColumn, ("", "workers", compared.unit, "speed-up", "efficiency"))),
+        rows,
+        below=_MEANING + law,
+        short_row_count=len(rows),
+        heading="scaling out",
+    )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pgdyno.analysis.compare_findings import ContrastFindings, StatementChange
 from pgdyno.analysis.rounding import change_text
 from pgdyno.quantities import count, counted, plain
+from pgdyno.report.blocks import LabelledLine, TableBlock, TableColumn
+from pgdyno.report.text_page import cut
 
 HEAD = ("statement", "ms before", "change of its time", "calls", "plan")
 _TEXT = 60
@@ -28,12 +32,35 @@ def statement_rows(contrast: ContrastFindings) -> list[tuple[str, ...]]:
     ]
 
 
+def statement_table(contrast: ContrastFindings) -> TableBlock:
+    """Return the statements that changed, with both plans where they differ."""
+    rows = tuple(statement_rows(contrast))
+    none = "None got slower or faster for certain, and all plans are the same."
+    return TableBlock(
+        f"Statements of {contrast.variant} against {contrast.reference}",
+        (
+            TableColumn(HEAD[0], is_wide=True),
+            *map(TableColumn, HEAD[1:-1]),
+            TableColumn(HEAD[-1], is_name=True, is_wide=True),
+        ),
+        rows,
+        note=statement_note(contrast),
+        below="" if rows else none,
+    )
+
+
+def statement_lines(contrast: ContrastFindings) -> Iterator[LabelledLine]:
+    """Yield the same for the text."""
+    if contrast.statements:
+        yield LabelledLine("  statements", f"  {statement_note(contrast)}")
+    for text, before_ms, change, calls, plan in statement_rows(contrast):
+        of_plan = "" if plan == "the same" else f"; plan {plan}"
+        yield LabelledLine("", f"{text}: {change}; {before_ms} ms before, {calls} calls{of_plan}")
+
+
 def short(change: StatementChange) -> str:
     """Return the place of a statement and the begin of its text."""
-    text = " ".join(change.text.split())
-    if len(text) > _TEXT:
-        text = f"{text[: _TEXT - 4].rstrip()} ..."
-    return f"{change.script}:{change.line} {text}"
+    return f"{change.script}:{change.line} {cut(change.text, _TEXT)}"
 
 
 def statement_note(contrast: ContrastFindings) -> str:

@@ -12,29 +12,26 @@ _ROOM_MIN = 30
 _INDENT = 4
 
 
-def table_lines(page: TextPage, table: TableBlock, row_count: int) -> Iterator[str]:
+def code_table(page: TextPage, table: TableBlock, row_count: int) -> Iterator[str]:
     """Yield the names of the columns and the first rows.
 
     Code gets the room that other columns leave. If this is little, it takes another line.
     """
-    columns = table.columns
-    kept = [place for place, column in enumerate(columns) if not column.is_words]
+    columns, indent = table.columns, " " * _INDENT
+    kept = [place for place, column in enumerate(columns) if column.is_in_text]
     rows = (tuple(column.head for column in columns), *table.rows[:row_count])
     widths = [max(len(row[place]) for row in rows) for place in range(len(columns))]
-    code = next((place for place in kept if columns[place].is_code), None)
-    if code is not None:
-        if _room(page, widths, code, kept) < _ROOM_MIN:
-            kept = [place for place in kept if not columns[place].is_last_to_fit]
-        room = _room(page, widths, code, kept)
-        widths[code] = min(widths[code], room)
-        if room < _ROOM_MIN:
-            kept.remove(code)
-    is_apart = code is not None and code not in kept
-    indent = " " * _INDENT
+    code = next(place for place in kept if columns[place].is_code)
+    if _room(page, widths, code, kept) < _ROOM_MIN:
+        kept = [place for place in kept if not columns[place].is_last_to_fit]
+    room = _room(page, widths, code, kept)
+    widths[code] = min(widths[code], room)
+    if room < _ROOM_MIN:
+        kept.remove(code)
     for number, row in enumerate(rows):
         cells = (_cell(columns[place], row[place], widths[place], place) for place in kept)
         line = "   ".join(cells).rstrip()
-        if code is None or not is_apart or not number:
+        if code in kept or not number:
             yield line
         elif code == 0:
             if row[code]:

@@ -16,10 +16,14 @@ class TextPage:
     """Sets rows in lines of at most `column_count` characters; only a long word may be longer."""
 
     column_count: int = WIDTH
+    label_width: int = LABEL_WIDTH
 
-    def row(self, label: str, said: str, *, indent: int = LABEL_WIDTH) -> Iterator[str]:
-        """Yield `said` after a label; further lines are indented by `indent`."""
-        yield from self.wrapped(said, f"{label:{indent}}", " " * max(indent, len(label)))
+    def row(self, label: str, said: str, *, indent: int | None = None) -> Iterator[str]:
+        """Yield `said` after a label; further lines are indented by `indent`, or as the first."""
+        indent = self.label_width if indent is None else indent
+        start = f"{label:{indent}}"
+        start += " " * (not start.endswith(" ") and bool(label))
+        yield from self.wrapped(said, start, " " * max(indent, len(label)))
 
     def wrapped(self, said: str, first: str, further: str) -> Iterator[str]:
         """Yield `said` in lines; the first begins with `first`, the others with `further`."""
@@ -33,19 +37,25 @@ class TextPage:
         ) or [first.rstrip()]
 
 
-def cut(line: str, width: int) -> str:
+def clipped(line: str, width: int) -> str:
     """Return a line of at most `width` characters; an ellipsis says that it was longer."""
     return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
 def one_line(text: str, width: int) -> str:
     """Return a text such as a statement in one line of at most `width` characters."""
-    return cut(" ".join(text.split()), width)
+    return clipped(" ".join(text.split()), width)
 
 
 def joined(lines: Iterable[str]) -> str:
     """Return the lines as one text, without spaces at their ends."""
     return "\n".join(line.rstrip() for line in lines)
+
+
+def cut(text: str, length: int) -> str:
+    """Return a text of at most `length` characters on one line; one that was cut ends with dots."""
+    line = " ".join(text.split())
+    return line if len(line) <= length else f"{line[: length - 4].rstrip()} ..."
 
 
 def right_aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:

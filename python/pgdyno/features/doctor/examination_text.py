@@ -1,8 +1,7 @@
-"""An examination as text: rights, then bad and doubtful findings, and the number of good ones."""
+"""An examination as blocks: rights, then bad and doubtful findings, and the number of good ones."""
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Collection, Iterator
 
@@ -10,8 +9,10 @@ from pgdyno.features.doctor import rights as rights_of
 from pgdyno.features.doctor.examine import Examination
 from pgdyno.features.doctor.finding import NO_SERVER, NO_SHELL, Finding, Verdict
 from pgdyno.quantities import format_bytes
+from pgdyno.report.block_charts import SentenceBlock
+from pgdyno.report.block_text import blocks_text
+from pgdyno.report.text_page import WIDTH
 
-WIDTH = 100
 _LABELS: dict[Verdict, str] = {"bad": "BAD", "warn": "WARN", "good": "good", "unknown": "?"}
 _LABEL_WIDTH = 6
 # Many checks share these reasons, so the checks are counted and not listed.
@@ -23,7 +24,7 @@ def text_of(
 ) -> str:
     """Return the whole text in lines of `width` characters. Args: verbs, whose rights are shown."""
     rows = _rows(examination, verbs, show_all=show_all)
-    return "\n".join(line.rstrip() for row in rows for line in _wrapped(*row, width))
+    return blocks_text([SentenceBlock(*row) for row in rows], width, _LABEL_WIDTH)
 
 
 def _rows(
@@ -42,11 +43,11 @@ def _rows(
         named = ", ".join(name.replace("_", " ") for name in ids) or "the WAL's disk"
         where = "there" if examination.facts.is_afar else "here"
         said = f"not measurable {where}: {named}, because: {why}"
-        yield f"{'?':{_LABEL_WIDTH}}", said
+        yield _LABELS["unknown"], said
     if show_all:
         for finding in examination.of("good"):
             yield from _finding(finding)
-    yield f"{'good':{_LABEL_WIDTH}}", _counts(examination, show_all=show_all)
+    yield _LABELS["good"], _counts(examination, show_all=show_all)
 
 
 def _host(examination: Examination) -> Iterator[tuple[str, str]]:
@@ -97,12 +98,11 @@ def _rights(examination: Examination, verbs: Collection[str]) -> Iterator[tuple[
 
 
 def _finding(finding: Finding) -> Iterator[tuple[str, str]]:
-    label = f"{_LABELS[finding.verdict]:{_LABEL_WIDTH}}"
     name = finding.id.replace("_", " ")
     is_said = finding.seen.startswith((name, finding.id))
-    yield label, finding.seen if is_said else f"{name}: {finding.seen}"
+    yield _LABELS[finding.verdict], finding.seen if is_said else f"{name}: {finding.seen}"
     if finding.mend:
-        yield " " * _LABEL_WIDTH, finding.why
+        yield "", finding.why
         yield f"{'':{_LABEL_WIDTH}}mend: ", finding.mend
 
 
@@ -113,14 +113,3 @@ def _counts(examination: Examination, *, show_all: bool) -> str:
         _FOLDED.get(finding.seen, "not known here") for finding in examination.of("unknown")
     )
     return "; ".join([text, *(f"{count} {reason}" for reason, count in reasons.items())])
-
-
-def _wrapped(start: str, text: str, width: int) -> list[str]:
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=start,
-        subsequent_indent=" " * max(len(start), _LABEL_WIDTH),
-        break_long_words=False,
-        break_on_hyphens=False,
-    ) or [start]

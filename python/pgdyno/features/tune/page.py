@@ -11,9 +11,13 @@ from pgdyno.features.tune.arms import MARGIN_RATIO
 from pgdyno.features.tune.findings import TuneFindings
 from pgdyno.features.tune.statements import NEEDS_WORDS, alter_system, conf_fragment, effect_text
 from pgdyno.features.tune.text import found_of
-from pgdyno.report import forest, numbers
-from pgdyno.report.compare_page import page_with
+from pgdyno.report import embed, forest, numbers, tiles, words
+from pgdyno.report.about_blocks import about_blocks, head_of
+from pgdyno.report.block_charts import ChartList
+from pgdyno.report.blocks import blocks_of
+from pgdyno.report.compare_blocks import compare_sections
 from pgdyno.report.forest import ForestRow, metric_name
+from pgdyno.report.html import ECHARTS_VERSION, page_of_template
 from pgdyno.report.markdown_tables import Table
 from pgdyno.report.words import loss_words
 from pgdyno.spec.designs import METRIC_WORDS
@@ -39,11 +43,22 @@ def tune_page(findings: ExperimentFindings) -> str:
     )
     contrasts = findings.compare.contrasts if findings.compare is not None else ()
     own = tuple((anchor, word) for anchor, word, of_it in sections if of_it)
-    return page_with(
-        findings,
+    of_runs = [
+        *compare_sections(findings, lambda contrast: f"contrasts.{contrasts.index(contrast)}"),
+        *about_blocks(findings),
+    ]
+    charts = [chart for block in blocks_of(of_runs, ChartList) for chart in block.charts]
+    return page_of_template(
         "tune.html.j2",
-        own,
-        place_of_contrast=lambda contrast: f"contrasts.{contrasts.index(contrast)}",
+        head_of(findings),
+        (*own, *((section.anchor, section.short) for section in of_runs)),
+        embed.charts_json(findings, charts),
+        f=findings,
+        echarts_version=ECHARTS_VERSION if charts else "",
+        doubts=tiles.doubts_of(findings),
+        fact_line=words.fact_line(findings),
+        metric_name=metric_name,
+        of_runs=of_runs,
         t=tuned,
         tone=_TONES.get(tuned.verdict, "plain"),
         effects=[

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -15,8 +14,8 @@ from pgdyno.features.tune.memory import MemorySum
 from pgdyno.features.tune.review import Attention, Explained, Review
 from pgdyno.features.tune.rules import RULES, Recommended, rule_set
 from pgdyno.quantities import format_bytes
+from pgdyno.report.text_page import WIDTH, TextPage, joined
 
-WIDTH = 100
 _LABELS: dict[Verdict, str] = {"bad": "BAD", "warn": "WARN", "good": "ok", "unknown": "?"}
 _LABEL_WIDTH = 8
 _RULES_WIDTH = 46
@@ -31,7 +30,7 @@ def text_of(review: Review, *, show_all: bool, width: int = WIDTH) -> str:
     rows = list(_rows(review))
     if show_all:
         rows += [("", ""), *_explained(review)]
-    return "\n".join(line.rstrip() for label, said in rows for line in _row(label, said, width))
+    return joined(line for label, said in rows for line in _row(label, said, width))
 
 
 def rules_text(review: Review, width: int = WIDTH) -> str:
@@ -45,7 +44,8 @@ def rules_text(review: Review, width: int = WIDTH) -> str:
             said = setting.rules[rule_id]
             head = f"  {setting.name:32} {setting.present.value:>9}  "
             kept = "already set: " if said.text == setting.present.value else ""
-            lines += _wrapped(head, f"{kept}{_by_rule(said)}", width, indent=_RULES_WIDTH)
+            page = TextPage(max(width, _RULES_WIDTH + 24))
+            lines += page.row(head, f"{kept}{_by_rule(said)}", indent=_RULES_WIDTH)
     lines.append("")
     lines += _row(
         "note",
@@ -53,7 +53,7 @@ def rules_text(review: Review, width: int = WIDTH) -> str:
         " pgdyno compare --variant 'new: NAME=VALUE'.",
         width,
     )
-    return "\n".join(line.rstrip() for line in lines)
+    return joined(lines)
 
 
 def entry_text(setting: Explained, machine: Machine, width: int = WIDTH) -> str:
@@ -78,7 +78,7 @@ def entry_text(setting: Explained, machine: Machine, width: int = WIDTH) -> str:
     for rule_id, said in setting.rules.items():
         rows.append((rule_set(rule_id).name, _by_rule(said)))
     lines = [line for label, text in rows if text for line in _row(label, text, width)]
-    return "\n".join(lines)
+    return joined(lines)
 
 
 def machine_text(machine: Machine) -> str:
@@ -244,28 +244,15 @@ def _counted(count: int, singular: str, plural: str) -> str:
     return f"{count} {singular if count == 1 else plural}"
 
 
-def _row(label: str, said: str, width: int) -> list[str]:
-    """Return one row of the review as lines. Rows about settings start their text in one column."""
-    if not said:
-        return [""] if not label.strip() else []
+def _row(label: str, said: str, width: int) -> Iterator[str]:
+    """Yield one row of the review. Rows about settings start their text in one column."""
+    if label.strip() and not said:
+        return
     is_named = label.startswith(tuple(_LABELS.values())) and len(label) > _LABEL_WIDTH
-    if label == " " * _LABEL_WIDTH:
-        return _wrapped(" " * _NAME_WIDTH, said, width, indent=_NAME_WIDTH)
-    if not label:
-        return _wrapped("", said, width, indent=0)
-    if is_named:
-        if len(label) >= _NAME_WIDTH:
-            return [label, *_wrapped(" " * _NAME_WIDTH, said, width, indent=_NAME_WIDTH)]
-        return _wrapped(f"{label:{_NAME_WIDTH}}", said, width, indent=_NAME_WIDTH)
-    return _wrapped(f"{label:{_LABEL_WIDTH}}", said, width, indent=_LABEL_WIDTH)
-
-
-def _wrapped(start: str, said: str, width: int, *, indent: int) -> list[str]:
-    return textwrap.wrap(
-        said,
-        max(width, indent + 24),
-        initial_indent=start if start.endswith(" ") or not start else start + " ",
-        subsequent_indent=" " * indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    is_under = label == " " * _LABEL_WIDTH
+    indent = _NAME_WIDTH if is_named or is_under else _LABEL_WIDTH if label else 0
+    page = TextPage(max(width, indent + 24))
+    if len(label) >= indent > _LABEL_WIDTH:
+        yield label
+        label = ""
+    yield from page.row(label, said, indent=indent)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import shlex
-import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pgdyno.features.tune.spill import Advice, Need
 from pgdyno.features.tune.spilling import LoggedFiles, Spilled
 from pgdyno.quantities import counted, format_bytes
+from pgdyno.report.block_charts import SentenceBlock
+from pgdyno.report.block_text import blocks_text
 
 _LABEL_WIDTH = 8
 _MB = 1 << 20
+# Labels of the second column, under the statement.
+_NOW, _ENOUGH, _UNDER = (f"{'':{_LABEL_WIDTH}}{word:7}" for word in ("now", "enough", ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +53,10 @@ def text_of(
         rows += _spilled(spilled)
     if has_log:
         rows.append(("log", _logged(logged) if logged is not None else _NOTHING_LOGGED))
-    lines = [line for label, said in rows for line in _row(label, said, width)]
     for need in needs:
-        lines += _need(need, width)
-    for label, said in _advice(advice, files if needs else (), again):
-        lines += _row(label, said, width)
-    return "\n".join(line.rstrip() for line in lines)
+        rows += [("", ""), *_need(need)]
+    rows += _advice(advice, files if needs else (), again)
+    return blocks_text([SentenceBlock(*row) for row in rows], width, _LABEL_WIDTH)
 
 
 def setting_text(size_bytes: int) -> str:
@@ -115,38 +116,29 @@ def _logged(logged: LoggedFiles) -> str:
     return f"{logged.count:,} temporary files: {sizes}"
 
 
-def _need(need: Need, width: int) -> list[str]:
-    lines = ["", *_row(need.place, need.statement[:120], width)]
+def _need(need: Need) -> Iterator[tuple[str, str]]:
+    yield need.place, need.statement[:120]
     if not need.now.spills:
         used = format_bytes(need.now.memory_bytes)
-        return [
-            *lines,
-            *_row("", f"writes no temporary file; its sorts and hashes use {used}", width),
-        ]
+        yield "", f"writes no temporary file; its sorts and hashes use {used}"
+        return
     present = setting_text(need.now.work_mem_bytes)
     now = f"{need.now.duration_ms:,.1f} ms, {format_bytes(need.now.temp_bytes)} temporary"
-    now = f"work_mem = {present}: {now}"
-    lines += _row("", f"now     {now} ({', '.join(need.now.nodes)})", width)
+    yield _NOW, f"work_mem = {present}: {now} ({', '.join(need.now.nodes)})"
     if need.enough is None:
-        return [
-            *lines,
-            *_row("", "enough  no value tried: it still spills; try a larger --max", width),
-        ]
+        yield _ENOUGH, "no value tried: it still spills; try a larger --max"
+        return
     value = setting_text(need.enough.work_mem_bytes)
     processes = f", {need.enough.process_count} processes" if need.enough.process_count > 1 else ""
-    lines += _row(
-        "",
-        f"enough  work_mem = {value}: {need.enough.duration_ms:,.1f} ms"
+    yield (
+        _ENOUGH,
+        f"work_mem = {value}: {need.enough.duration_ms:,.1f} ms"
         f" ({need.gain_ratio:.2f}x, one execution each: no interval),"
         f" memory {format_bytes(need.enough.memory_bytes)}{processes}"
         f" ({', '.join(need.enough.nodes)}); {need.tried_count} executions",
-        width,
     )
     if need.now.is_hash_alone:
-        lines += _row(
-            "", "        only hashes spill: a larger hash_mem_multiplier helps as well", width
-        )
-    return lines
+        yield _UNDER, "only hashes spill: a larger hash_mem_multiplier helps as well"
 
 
 def _advice(advice: Advice, files: tuple[str, ...], again: Again) -> Iterator[tuple[str, str]]:
@@ -180,15 +172,3 @@ def _advice(advice: Advice, files: tuple[str, ...], again: Again) -> Iterator[tu
 
 def _counted(count: int) -> str:
     return f"{count} statement{'s' * (count != 1)}"
-
-
-def _row(label: str, said: str, width: int) -> list[str]:
-    start = f"{label:{_LABEL_WIDTH}}" if len(label) < _LABEL_WIDTH else f"{label} "
-    return textwrap.wrap(
-        said,
-        width,
-        initial_indent=start,
-        subsequent_indent=" " * (_LABEL_WIDTH + 8 * (said[:4] in ("now ", "enou"))),
-        break_long_words=False,
-        break_on_hyphens=False,
-    ) or [""]

@@ -23,6 +23,7 @@ from pgdyno.features.watch.words import (
     why_sampled_words,
 )
 from pgdyno.quantities import count, format_bytes, percent, short
+from pgdyno.report.block_charts import figure_text
 from pgdyno.report.block_lists import ListBlock, ListItem, TimeCharts
 from pgdyno.report.blocks import (
     Block,
@@ -41,16 +42,16 @@ from pgdyno.report.numbers import estimate_text, interval_text, value_text
 _SHOWN = 5
 _SHOWN_WITH_FINDINGS = 2
 _STATEMENT_COLUMNS = (
-    TableColumn("share", quantity="share_ratio"),
-    TableColumn("statement", is_code=True),
-    TableColumn("calls", is_last_to_fit=True, quantity="calls"),
-    TableColumn("ms per call", quantity="db_ms_per_call"),
+    TableColumn("share"),
+    TableColumn("statement", style="sql"),
+    TableColumn("calls", is_last_to_fit=True),
+    TableColumn("ms per call"),
     TableColumn("mostly waits for", is_name=True),
 )
 _WAIT_COLUMNS = (
-    TableColumn("share", quantity="share_ratio"),
-    TableColumn("sessions", quantity="sessions"),
-    TableColumn("wait event", is_name=True, is_wide=True),
+    TableColumn("share"),
+    TableColumn("sessions"),
+    TableColumn("wait event", style="sql"),
 )
 _SETTING_COLUMNS = (TableColumn("setting"), TableColumn("value", is_name=True, is_wide=True))
 
@@ -180,19 +181,24 @@ def _where(document: Document) -> Iterator[Block]:
         yield from blocks
         return
     shown = _SHOWN_WITH_FINDINGS if document.get("findings") else _SHOWN
-    by_statement = tuple(map(_statement, statements))
+    by_statement = tuple(_statement(*numbered) for numbered in enumerate(statements))
     by_event = tuple(
-        (percent(wait["share_ratio"]), _sessions(wait), str(wait["wait_event"])) for wait in waits
+        (
+            percent(wait["share_ratio"]),
+            figure_text(_sessions(wait), f"waits.{place}.sessions"),
+            str(wait["wait_event"]),
+        )
+        for place, wait in enumerate(waits)
     )
     # Without query ids, only wait events tell sessions apart.
     has_texts = any(statement["text"] for statement in statements)
-    for title, columns, rows, place, is_in_text in (
-        ("By statement", _STATEMENT_COLUMNS, by_statement, "statements", has_texts),
-        ("By wait event", _WAIT_COLUMNS, by_event, "waits", not has_texts),
+    for title, columns, rows, is_in_text in (
+        ("By statement", _STATEMENT_COLUMNS, by_statement, has_texts),
+        ("By wait event", _WAIT_COLUMNS, by_event, not has_texts),
     ):
         if rows:
             shown_count = shown * is_in_text
-            table = TableBlock(title, columns, rows, short_row_count=shown_count, place=place)
+            table = TableBlock(title, columns, rows, short_row_count=shown_count)
             blocks.append(table)
     lead = (
         f"DB time is the time in which sessions are active: {seen}. pg_stat_activity, sampled"
@@ -202,10 +208,17 @@ def _where(document: Document) -> Iterator[Block]:
     yield BlockSection("Where DB time went", "where", "Where DB time went", lead, tuple(blocks))
 
 
-def _statement(statement: Document) -> tuple[str, ...]:
+def _statement(place: int, statement: Document) -> tuple[str, ...]:
+    at = f"statements.{place}"
     text = statement["text"] or f"query id {statement['query_id']}"
     calls = "not counted" if statement["calls"] is None else count(statement["calls"])
-    return share_words(statement), text, calls, call_words(statement), wait_words(statement)
+    return (
+        figure_text(share_words(statement), f"{at}.share_ratio"),
+        text,
+        figure_text(calls, f"{at}.calls"),
+        figure_text(call_words(statement), f"{at}.db_ms_per_call"),
+        wait_words(statement),
+    )
 
 
 def _counted(document: Document) -> Iterator[LabelledLine]:

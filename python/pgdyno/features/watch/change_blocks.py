@@ -43,7 +43,7 @@ def changes_section(document: Document) -> BlockSection:
         tables.append((name, named, _OTHERS_MAX))
     for name, changes, shown_count in tables:
         rows = tuple((what, change_words(change)) for what, change in changes)
-        columns = (TableColumn(name, is_code=True), _CHANGE)
+        columns = (TableColumn(name, style="sql"), _CHANGE)
         if rows:
             blocks.append(TableBlock(f"By {name}", columns, rows, short_row_count=shown_count))
     lead = (

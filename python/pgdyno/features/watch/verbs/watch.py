@@ -41,7 +41,7 @@ if wanted.body:
     from pgdyno.observe.session import STATEMENT_TIMEOUT_MS
     from pgdyno.report.block_text import answer_text, block_lines
     from pgdyno.report.html import answer_page
-    from pgdyno.report.text_page import TextPage, cut, joined, one_line
+    from pgdyno.report.text_page import TextPage, clipped, joined, one_line
     from pgdyno.server.nodes import node_statements
     from pgdyno.store.experiment import Store
     from pgdyno.store.folder import ExperimentFolder
@@ -274,7 +274,7 @@ class WatchLines(WatchShow):
         """Show what is wrong; without a terminal, print a finding when it begins."""
         width = shutil.get_terminal_size().columns - 1
         self._findings = [
-            cut(f"  ! {finding.said}", width) for finding in findings if not finding.is_over
+            clipped(f"  ! {finding.said}", width) for finding in findings if not finding.is_over
         ]
         if output.is_terminal():
             return
@@ -311,7 +311,7 @@ def line_parts(recent: Sums, connections: int, *, with_events: bool = True) -> l
 
 
 def packed(start: str, parts: Sequence[str], room: int) -> list[str]:
-    """Return the parts in lines of at most `room` characters; no part is cut."""
+    """Return the parts in lines of at most `room` characters; no part is clipped."""
     first, *rest = parts
     lines = [f"{start} {first}"]
     for part in rest:

@@ -1,0 +1,123 @@
+"""The blocks of an answer that are drawn: sentences, forest plots, time bars, charts, doubts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.verdicts import Doubt
+from pgdyno.report import numbers
+from pgdyno.report.chart import Chart
+from pgdyno.report.forest import Forest
+
+if TYPE_CHECKING:
+    from pgdyno.report.blocks import TableBlock, Tone
+
+
+class PageText(str):
+    """A text that looks otherwise on the page, such as a number with a small interval."""
+
+    page: Markup
+
+    def __new__(cls, text: str, page: Markup) -> PageText:
+        """Return the text with its form on the page. Args: page, without secrets."""
+        made = super().__new__(cls, text)
+        made.page = page
+        return made
+
+
+def drawn(svg: Markup) -> PageText:
+    """Return a cell that only the page has: a picture."""
+    return PageText("", svg)
+
+
+def figure_text(text: str, quantity: str) -> PageText:
+    """Return a number with its place in the JSON document, such as "variants.1.metrics.tps"."""
+    return PageText(text, Markup('<span data-quantity="{}">{}</span>').format(quantity, text))
+
+
+def with_small(text: str, small: str) -> str:
+    """Return a text with a smaller one after it, such as the name of a wait event."""
+    page = Markup("{} <small>{}</small>").format(text, small)
+    return PageText(f"{text} ({small})", page) if small else text
+
+
+def number_text(estimate: Estimate, quantity: str, more: str = "") -> PageText:
+    """Return an estimate with its interval. Args: more, red words after it."""
+    interval = Markup('<span class="iv">{}</span>').format(numbers.interval_text(estimate))
+    value = numbers.value_text(estimate)
+    page = Markup('<span data-quantity="{}">{}{}</span>').format(quantity, value, interval)
+    if more:
+        page += Markup(' <span class="red">{}</span>').format(more)
+    return PageText(f"{numbers.estimate_text(estimate)} {more}".rstrip(), page)
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceBlock:
+    """A sentence of the answer, if it has several; the page has them instead of that of the head.
+
+    `verdict` begins `said`, and is set in bold; "" for the whole. The text never omits the label.
+    """
+
+    label: str
+    said: str
+    verdict: str = ""
+    tone: Tone = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class RowList:
+    """Rows with names under a heading, for the text alone: a table of the page has the numbers."""
+
+    heading: str
+    rows: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForestBlock:
+    """Changes with their intervals on one axis, and on the page `tables` next to it.
+
+    `row_max_count`: the rows of one contrast on the page. `is_valid`: verdicts may have a colour.
+    """
+
+    forest: Forest
+    row_max_count: int
+    is_valid: bool
+    tables: tuple[TableBlock, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TimeBars:
+    """Bars of times on one scale: name, bar, time; and the name and the look of each part."""
+
+    rows: tuple[tuple[str, Markup, PageText], ...]
+    legend: tuple[tuple[str, Markup], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChartList:
+    """Line charts with one axis; Markdown has them as pictures in separate files."""
+
+    charts: tuple[Chart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """Tables that a wide page shows side by side."""
+
+    tables: tuple[TableBlock, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DoubtList:
+    """What was repeated ("" if nothing), whether the runs are valid, and the reasons to doubt."""
+
+    repeated: str
+    validity: str
+    doubts: tuple[Doubt, ...]
+
+
+ChartBlock = SentenceBlock | RowList | ForestBlock | TimeBars | ChartList | TableRow | DoubtList
