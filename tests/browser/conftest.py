@@ -16,12 +16,11 @@ from playwright.sync_api import (
     ViewportSize,
     sync_playwright,
 )
-from tests.features.watch.examples import watched
+from tests.features.watch.examples import watch_page, watched
 from tests.report.compare_examples import compared, with_long_names
 from tests.report.examples import EXAMPLES
 
 from pgdyno.designs import page_of
-from pgdyno.features.watch.page import watch_page
 from pgdyno.report.html import render
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]

@@ -12,14 +12,13 @@ from tests.browser.conftest import TWO_FRAMES, OpenedReport
 from tests.browser.test_report_page import BACKGROUND, OVERFLOW
 from tests.features.crash.records import crash, losing
 from tests.features.crash.test_document import stored
-from tests.features.watch.examples import DOCUMENT, findings, watched
+from tests.features.watch.examples import DOCUMENT, findings, watch_page, watched
 from tests.outputs.rendered import BUILT
 
 from pgdyno.analysis.findings import ExperimentFindings, Panel, Series
 from pgdyno.designs import DESIGNS, page_of
 from pgdyno.features.crash.blocks import crash_blocks
 from pgdyno.features.crash.document import document_of
-from pgdyno.features.watch.page import watch_page
 from pgdyno.report.html import answer_page
 
 NO_WAITS = Panel("waits", "Active sessions", "sessions", (0.5,), (Series("CPU", (0.0,)),))

@@ -21,15 +21,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.features.tpcc import test_tpcc_findings
-from tests.features.watch.examples import DOCUMENT, watched
+from tests.features.watch.examples import DOCUMENT, text_of, watch_page, watched
 from tests.report import compare_examples, examples, variant_examples
 
 from pgdyno.analysis.findings import ExperimentFindings, ProgramFindings
 from pgdyno.designs import answer_of, document_of, markdown_of, page_of, words_of
-from pgdyno.features.watch import text as watch_text
-from pgdyno.features.watch.page import watch_page
-from pgdyno.features.watch.panels import watch_findings
-from pgdyno.features.watch.segments import document_again
+from pgdyno.report.result_kind import RESULTS
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
@@ -71,14 +68,13 @@ BUILT: dict[str, Callable[[], ExperimentFindings]] = {
 def all_outputs() -> Outputs:
     """Return each output by its file name, such as `stored-sweep.txt`."""
     outputs = {f"built-{name}": forms_of(make()) for name, make in BUILT.items()}
-    outputs["built-watch"] = forms_of_watch(DOCUMENT, watch_page(watched()))
+    text = json.dumps(DOCUMENT, indent=2, ensure_ascii=False)
+    page = watch_page(watched())
+    outputs["built-watch"] = {".txt": text_of(DOCUMENT), ".html": page, ".json": text}
     with tempfile.TemporaryDirectory() as store:
         for name, folder in stored_results(Path(store)):
-            if folder.verb == "watch":
-                page = watch_page(watch_findings(folder))
-                outputs[name] = forms_of_watch(document_again(folder), page)
-            else:
-                outputs[name] = forms_of(answer_of(folder))
+            is_experiment = folder.is_experiment
+            outputs[name] = forms_of(answer_of(folder)) if is_experiment else forms_in(folder)
     return {
         f"{name}{ending}".replace(", ", "-").replace(" ", "-"): comparable(text)
         for name, forms in outputs.items()
@@ -105,10 +101,17 @@ def forms_of(findings: ExperimentFindings) -> Outputs:
     }
 
 
-def forms_of_watch(document: watch_text.Document, page: str) -> Outputs:
-    """Return a watch in each form that it has."""
-    text = json.dumps(document, indent=2, ensure_ascii=False)
-    return {".txt": watch_text.text_of(document, WIDTH), ".html": page, ".json": text}
+def forms_in(folder: ExperimentFolder) -> Outputs:
+    """Return a result without runs in each form."""
+    kind = RESULTS[folder.verb]
+    document = kind.document(folder)
+    assert kind.markdown is not None, "its blocks are drawn as Markdown, too"
+    return {
+        ".txt": kind.text(document, WIDTH, "short"),
+        ".html": kind.page(folder),
+        ".md": kind.markdown(folder),
+        ".json": json.dumps(document, indent=2, ensure_ascii=False),
+    }
 
 
 def comparable(text: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from tests.features.watch.examples import DOCUMENT, findings
+from tests.features.watch.examples import DOCUMENT, findings, text_of, watch_page
 from tests.report import examples, variant_examples
 from tests.report.quantities import figures_of, in_document, number_in, page_problems
 from tests.report.quantities_in_text import (
@@ -19,8 +19,6 @@ from tests.report.quantities_in_text import (
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import Panel, Series
 from pgdyno.designs import document_of, markdown_of, page_of, words_of
-from pgdyno.features.watch.page import watch_page
-from pgdyno.features.watch.text import text_of
 from pgdyno.report.html import render
 
 _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")

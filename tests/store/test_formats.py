@@ -17,8 +17,7 @@ from tests.fixtures.command import Command
 from tests.store.contents import check_contents
 
 from pgdyno.designs import answer_of, document_of, page_of, words_of
-from pgdyno.features.watch.page import watch_page
-from pgdyno.features.watch.panels import watch_findings
+from pgdyno.features.watch.result_kind import WATCH
 from pgdyno.features.watch.segments import document_again
 from pgdyno.loop.history import history_of
 from pgdyno.store.experiment import Store
@@ -119,7 +118,7 @@ def test_a_watch_of_before_says_what_it_said(pgdyno: Command) -> None:
     text = pgdyno("show", "last").out
     assert "493 tps" in text
     assert "Lock:transactionid" in text
-    page = watch_page(watch_findings(folder))
+    page = WATCH.page(folder)
     assert said["sentence"].split(",")[0] in page
     assert 'data-chart="main-waits"' in page
 

@@ -8,22 +8,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pgdyno.analysis.arrays import coded, distinct
 from pgdyno.analysis.findings import Mark, Panel, Series
 from pgdyno.analysis.histogram import percentiles_of_each
 from pgdyno.answer.charts.catalogue import FIRST, FURTHER
 from pgdyno.answer.charts.drawing import panels_of_charts, series
+from pgdyno.answer.charts.waits import waits_panel
 from pgdyno.answer.devices import data_disk, moved_bytes
 from pgdyno.answer.marks import event_marks, nearest_merged
 from pgdyno.answer.own import own_answer, program_of_run
-from pgdyno.answer.time_split import events_seen
 from pgdyno.loop.counter_growth import counters_of
 from pgdyno.loop.load_numbers import LoadNumbers, as_histogram, measured_seconds
 from pgdyno.measure.statement_texts import StatementNames
 from pgdyno.observe.rates import Deltas
 from pgdyno.store.stored_run import StoredRun
 
-_WAITS_SHOWN = 7
 _PERCENTS = (50.0, 95.0, 99.0)
 FloatArray = npt.NDArray[np.float64]
 
@@ -127,40 +125,10 @@ def _waits(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
     inside = (time_ns >= numbers.began_ns) & (time_ns < numbers.ended_ns)
     if not inside.any():
         return None
-    second = (time_ns - numbers.began_ns) // 1_000_000_000
-    length = int(second[inside].max()) + 1
-    instants = distinct(time_ns[inside])
-    taken = np.bincount((instants - numbers.began_ns) // 1_000_000_000, minlength=length)
-    counted = inside & (waits["ours"] == 1) & (np.asarray(waits["state"]) == "active")
-    if not counted.any():
-        return None
-    events, event = coded(events_seen(waits)[counted].tolist())
-    counts = np.asarray(waits["count"], dtype=np.float64)[counted]
-    totals = np.bincount(event, counts)
-    order = sorted(range(len(events)), key=lambda place: -totals[place])
-    lines = [
-        (events[place] or "CPU or not instrumented", event == place)
-        for place in order[:_WAITS_SHOWN]
-    ]
-    if len(order) > _WAITS_SHOWN:
-        lines.append(("other", np.isin(event, order[_WAITS_SHOWN:])))
-    with np.errstate(invalid="ignore"):
-        drawn = tuple(
-            _line(
-                name,
-                np.bincount(second[counted][rows], counts[rows], minlength=length) / taken,
-            )
-            for name, rows in lines
-        )
-    axis = np.arange(length, dtype=np.float64) + 0.5
-    return Panel(
-        "waits",
-        "Active sessions by what they wait for",
-        "sessions",
-        _axis(axis),
-        drawn,
-        is_stacked=True,
-    )
+    measured = {name: np.asarray(values)[inside] for name, values in waits.items()}
+    counted = (measured["ours"] == 1) & (measured["state"] == "active")
+    count = int(time_ns[inside].max() - numbers.began_ns) // 1_000_000_000 + 1
+    return waits_panel([(measured, counted)], numbers.began_ns, count)
 
 
 def _cpu(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:

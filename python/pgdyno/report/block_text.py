@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from pgdyno.report.block_charts import (
     SentenceBlock,
     TableRow,
 )
+from pgdyno.report.block_lists import ListBlock
 from pgdyno.report.blocks import (
     Block,
     BlockAnswer,
@@ -21,6 +23,8 @@ from pgdyno.report.blocks import (
     TableBlock,
     blocks_of,
 )
+from pgdyno.report.list_text import list_lines
+from pgdyno.report.table_text import code_table
 from pgdyno.report.text_page import WIDTH, TextPage, cut, joined
 
 if TYPE_CHECKING:
@@ -29,20 +33,24 @@ if TYPE_CHECKING:
 
 _FOREST_WIDTH, _FOREST_WIDTH_MIN = 41, 21
 
+# The path of the page is one line more.
+_LINES_MAX = 24
+
 
 def answer_text(answer: BlockAnswer, width: int = WIDTH, level: Level = "short") -> str:
     """Return an answer in lines of at most `width` characters; the last row says where it is."""
     page, head = TextPage(width), answer.head
     state = "" if head.is_complete else ", ended early: results until then"
+    lists = [block for block in answer.blocks if isinstance(block, ListBlock)]
     has_sentences = any(blocks_of(answer.blocks, SentenceBlock))
-    return joined(
-        [
-            *page.row("target", head.target),
-            *(() if has_sentences else page.row("answer", head.sentence)),
-            *block_lines(page, answer.blocks, level),
-            *page.row("saved", f"#{head.number}{state}   pgdyno report {head.number}"),
-        ]
-    )
+    answered = () if has_sentences else page.row("answer", head.sentence)
+    first = [*page.row("target", head.target), *answered]
+    rest = [
+        *block_lines(page, [block for block in answer.blocks if block not in lists], level),
+        *page.row("saved", f"#{head.number}{state}   pgdyno report {head.number}"),
+    ]
+    room = math.inf if level == "full" else _LINES_MAX - len(first) - len(rest)
+    return joined([*first, *(li for block in lists for li in list_lines(page, block, room)), *rest])
 
 
 def blocks_text(blocks: Sequence[Block], width: int, label_width: int) -> str:
@@ -65,7 +73,10 @@ def block_lines(page: TextPage, blocks: Sequence[Block], level: Level = "short")
             yield from block_lines(page, block.tables, level)
         elif isinstance(block, TableBlock):
             row_count = len(block.rows) if level == "full" else block.short_row_count
-            yield from _table(page, block, row_count) if row_count else ()
+            lines = code_table if block.has_code else _table
+            yield from lines(page, block, row_count) if row_count else ()
+        elif isinstance(block, ListBlock) and level == "full":
+            yield from list_lines(page, block, math.inf)
         elif isinstance(block, RowList):
             yield from _row_list(page, block)
         elif isinstance(block, ForestBlock):

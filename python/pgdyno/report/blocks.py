@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from pgdyno.report import numbers
 from pgdyno.report.block_charts import ChartBlock, TableRow
+from pgdyno.report.block_lists import ListBlock, TimeCharts
 
 if TYPE_CHECKING:
     from pgdyno.analysis.estimate import Estimate
@@ -91,7 +92,7 @@ class TableColumn:
     `is_words`: a note. The text has no room for it, and the page heads it with its meaning.
     `is_name`: the column names the row; the first column always does. `is_last_to_fit`: a narrow
     page leaves the column out. `is_wide`: it takes the room that the others leave. `style`: the
-    class of its cells on the page.
+    class of its cells on the page; "sql": statements or names, which the text cuts to its room.
     """
 
     name: str
@@ -102,6 +103,11 @@ class TableColumn:
     is_last_to_fit: bool = False
     is_wide: bool = False
     style: str = ""
+
+    @property
+    def is_code(self) -> bool:
+        """Return whether its cells are statements or names of the server."""
+        return self.style == "sql"
 
     @property
     def is_in_text(self) -> bool:
@@ -138,6 +144,11 @@ class TableBlock:
     heading: str = ""
     style: str = ""
     strong: tuple[bool, ...] = ()
+
+    @property
+    def has_code(self) -> bool:
+        """Return whether the text fits a column of code into its lines."""
+        return not self.heading and any(column.is_code for column in self.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +209,8 @@ Block = (
     LabelledLine
     | Tile
     | TableBlock
+    | ListBlock
+    | TimeCharts
     | Drawing
     | FirstCharts
     | DocumentKeys
@@ -240,6 +253,11 @@ class BlockAnswer:
         return tuple(block for block in self.blocks if isinstance(block, BlockSection))
 
     @property
+    def first(self) -> tuple[Block, ...]:
+        """Return the blocks of the first screen, which are in no section."""
+        return tuple(block for block in self.blocks if not isinstance(block, BlockSection))
+
+    @property
     def lines(self) -> tuple[LabelledLine, ...]:
         """Return the lines of the first screen."""
-        return tuple(block for block in self.blocks if isinstance(block, LabelledLine))
+        return tuple(blocks_of(self.first, LabelledLine))

@@ -28,6 +28,7 @@ from pgdyno.report import (
 )
 from pgdyno.report.about_blocks import about_blocks, first_lines, head_of
 from pgdyno.report.block_charts import ChartList, SentenceBlock
+from pgdyno.report.block_lists import TimeCharts
 from pgdyno.report.blocks import AnswerHead, BlockAnswer, Tile, blocks_of
 from pgdyno.report.own import own_of_cells, own_shown
 from pgdyno.report.page_templates import page_environment
@@ -99,7 +100,8 @@ def render(findings: ExperimentFindings) -> str:
 def answer_page(answer: BlockAnswer, remarks: Sequence[str] = ()) -> str:
     """Return the page of blocks. Args: remarks, notes that people keep with the result."""
     head = answer.head
-    charts = [chart for block in blocks_of(answer.blocks, ChartList) for chart in block.charts]
+    kinds: tuple[type[ChartList | TimeCharts], ...] = (ChartList, TimeCharts)
+    charts = [c for kind in kinds for block in blocks_of(answer.blocks, kind) for c in block.charts]
     caption = f"pgdyno {head.verb} #{head.number} · {head.target}"
     return page_of_template(
         "answer.html.j2",

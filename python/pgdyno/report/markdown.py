@@ -16,6 +16,7 @@ from pgdyno.report.block_charts import (
     SentenceBlock,
     TimeBars,
 )
+from pgdyno.report.block_lists import ListBlock
 from pgdyno.report.blocks import Block, BlockAnswer, BlockSection, TableBlock, Tile, blocks_of
 from pgdyno.report.compare_blocks import compare_sections
 from pgdyno.report.compare_charts import round_charts
@@ -94,10 +95,22 @@ def answer_markdown(answer: BlockAnswer, remarks: Sequence[str] = (), stem: str 
         "",
         *(f"![{name}]({name})\n" for name in answer_pictures(answer, stem)),
         *(line for block in answer.blocks for line in _forest_rows(block)),
+        *_lists(answer.first),
     ]
     for section in answer.sections:
         text += _section_lines(section)
     return "\n".join([*text, f"Made by pgdyno {head.version}. {_cell(answer.method)}"]) + "\n"
+
+
+def _lists(blocks: Sequence[Block]) -> Iterator[str]:
+    for block in blocks_of(blocks, ListBlock):
+        for number, item in enumerate(block.items, 1):
+            aside = f"; {_cell(item.aside)}" if item.aside else ""
+            yield f"{number}. **{_cell(item.whole)}**{aside}"
+            yield from (f"    - {_cell(line)}" for line in item.lines)
+            if item.next_step:
+                yield f"    - next: {_cell(item.next_step)}"
+        yield ""
 
 
 def answer_pictures(answer: BlockAnswer, stem: str) -> Pictures:
@@ -114,11 +127,13 @@ def _section_lines(section: BlockSection) -> Iterator[str]:
     tables = section.tables
     doubts = [*blocks_of(section.blocks, DoubtList)]
     bars = [*blocks_of(section.blocks, TimeBars)]
-    if not (tables or doubts or bars):
+    lists = [*_lists(section.blocks)]
+    if not (tables or doubts or bars or lists):
         return
     yield from (f"## {_cell(section.title)}", "")
     if section.lead:
         yield from (_cell(section.lead), "")
+    yield from lists
     for bar in bars:
         yield from _rows((("variant", "ms"), [(name, said) for name, _, said in bar.rows]))
     for table in tables:

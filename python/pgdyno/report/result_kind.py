@@ -35,27 +35,31 @@ class ResultKind:
 
 def of_blocks(
     document: ReadDocument,
-    blocks: Callable[[dict[str, Any]], BlockAnswer],
+    blocks: Callable[[dict[str, Any], ExperimentFolder | None], BlockAnswer],
     part_words: tuple[str, str],
+    samples: str = "",
 ) -> ResultKind:
-    """Return a kind whose every form is drawn from the blocks of its document."""
+    """Return a kind whose every form is drawn from the blocks of its document.
+
+    Args: blocks, gets the folder if the form shows more than the document has, such as charts.
+    """
 
     def text(shown: dict[str, Any], width: int, level: Level) -> str:
         from pgdyno.report.block_text import answer_text
 
-        return answer_text(blocks(shown), width, level)
+        return answer_text(blocks(shown, None), width, level)
 
     def page(folder: ExperimentFolder) -> str:
         from pgdyno.report.html import answer_page
 
-        return answer_page(blocks(document(folder)), folder.remarks())
+        return answer_page(blocks(document(folder), folder), folder.remarks())
 
     def markdown(folder: ExperimentFolder) -> str:
         from pgdyno.report.markdown import answer_markdown
 
-        return answer_markdown(blocks(document(folder)), folder.remarks())
+        return answer_markdown(blocks(document(folder), folder), folder.remarks())
 
-    return ResultKind(document, text, page, part_words, markdown=markdown)
+    return ResultKind(document, text, page, part_words, samples, markdown)
 
 
 RESULTS: FeatureTable[ResultKind] = FeatureTable("results", {})

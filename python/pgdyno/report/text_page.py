@@ -37,6 +37,16 @@ class TextPage:
         ) or [first.rstrip()]
 
 
+def clipped(line: str, width: int) -> str:
+    """Return a line of at most `width` characters; an ellipsis says that it was longer."""
+    return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+def one_line(text: str, width: int) -> str:
+    """Return a text such as a statement in one line of at most `width` characters."""
+    return clipped(" ".join(text.split()), width)
+
+
 def joined(lines: Iterable[str]) -> str:
     """Return the lines as one text, without spaces at their ends."""
     return "\n".join(line.rstrip() for line in lines)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pgdyno.analysis.findings import Mark, Panel, Series
+from pgdyno.features.watch.blocks import watch_blocks
 from pgdyno.features.watch.panels import WatchFindings
+from pgdyno.report.block_text import answer_text
+from pgdyno.report.html import answer_page
 
 LOCK = {"wait_event": "Lock:transactionid", "share_ratio": 0.57}
 EVENTS = [{**LOCK, "sessions": 12.94, "low": 12.7, "high": 13.2}]
@@ -76,6 +80,16 @@ WAITS = Panel(
 )
 
 
+def watch_page(shown: WatchFindings) -> str:
+    """Return the page of a watch with a note."""
+    return answer_page(watch_blocks(shown), ["CHG0048211"])
+
+
+def text_of(document: Mapping[str, Any], width: int = 100) -> str:
+    """Return a watch as text."""
+    return answer_text(watch_blocks(WatchFindings(document)), width)
+
+
 def findings(**changes: Any) -> WatchFindings:
     whole = {
         "document": DOCUMENT,
@@ -84,7 +98,6 @@ def findings(**changes: Any) -> WatchFindings:
         "marks": (Mark(2000.0, "gap", "no samples for 9.0 s"),),
         "examined": (EXAMINED,),
         "settings": (("work_mem", "4 MB"),),
-        "notes": ("CHG0048211",),
     }
     return WatchFindings(**(whole | changes))
 

@@ -13,9 +13,11 @@ from tests.features.watch.samples import database, wait
 from tests.fixtures.command import Command
 
 from pgdyno.errors import SpecError
+from pgdyno.features.watch.change_blocks import changes_section
 from pgdyno.features.watch.changes import changes_of
-from pgdyno.features.watch.changes_text import changes_text
 from pgdyno.features.watch.periods import WHOLE_NS, Period, named_period
+from pgdyno.report.block_text import block_lines
+from pgdyno.report.text_page import TextPage, joined
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
@@ -68,7 +70,7 @@ def test_a_statement_that_became_slow_is_the_answer_with_its_interval(tmp_path: 
     assert took["low"] < 20 < took["high"]
     assert statement(changes, "rows")["verdict"] == "the same"
     assert statement(changes, "blocks")["verdict"] == "the same"
-    text = changes_text(changes, 100)
+    text = joined(block_lines(TextPage(100), [changes_section(changes)]))
     assert "SELECT * FROM orders" in text.splitlines()[2]
     assert len(text.splitlines()) <= 25
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.features.watch.examples import DOCUMENT, text_of
 from tests.features.watch.samples import database, wait
 
 from pgdyno.features.watch.incident.conditions import restricted
@@ -12,7 +13,6 @@ from pgdyno.features.watch.incident.evidence import IncidentEvidence
 from pgdyno.features.watch.incident.finding import IncidentFinding, in_order
 from pgdyno.features.watch.incident.rules import findings_of
 from pgdyno.features.watch.incident.sampled import HIDDEN, shown_statement
-from pgdyno.features.watch.incident.shown import finding_lines
 from pgdyno.features.watch.tally import Tally
 
 SECOND_NS = 1_000_000_000
@@ -142,9 +142,9 @@ def test_findings_are_shortened_from_the_last_and_never_left_out() -> None:
         ).as_document()
         for _ in range(5)
     ]
-    lines = finding_lines(findings, 80, 12)
-    assert len(lines) <= 12
-    assert [line[:2] for line in lines if line[:2].strip()] == [" 1", " 2", " 3", " 4", " 5"]
+    lines = text_of({**DOCUMENT, "findings": findings}, 80).splitlines()
+    assert len(lines) <= 24
+    assert [line[1] for line in lines if line[:1] == " " and line[1:2].isdigit()] == list("12345")
     assert max(map(len, lines)) <= 80
 
 

@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.features.watch.examples import text_of
 from tests.features.watch.incidents import busy, documents, findings, of_kind, session, waiting
 from tests.fixtures.clusters import make_cluster, new_database, run_sql, scalar
 from tests.fixtures.command import Command, server_options
 
 from pgdyno.features.watch.segments import document_again
-from pgdyno.features.watch.text import text_of
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 from pgdyno.store.folder import ExperimentFolder

@@ -7,55 +7,57 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.features.watch.examples import DOCUMENT, findings
+from tests.features.watch.examples import DOCUMENT, findings, text_of, watch_page
 from tests.features.watch.samples import SECOND_NS, database, wait
 
 from pgdyno.features.doctor.server_seen import Setting
+from pgdyno.features.watch.blocks import watch_blocks
 from pgdyno.features.watch.incident.finding import IncidentFinding
-from pgdyno.features.watch.page import watch_page
 from pgdyno.features.watch.panels import watch_findings
-from pgdyno.features.watch.text import text_of
+from pgdyno.report.block_text import answer_text
+from pgdyno.report.markdown import answer_markdown
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
 
 def test_the_text_reads_as_one_looks_for_it() -> None:
     lines = text_of(DOCUMENT).splitlines()
-    assert lines[1:5] == [
+    assert lines[1:6] == [
         "answer      1,902 tps, 22.7 active sessions on average, at most 61; 1 gap",
         "done        3,591 of 3,600 s observed; pgdyno uses 0.4 % of a core here, 0.6 % of a server"
         " core; 38",
         "            MB, 38 MB per hour",
         "gaps        1: 9 s",
+        "doctor      1 bad, 0 doubtful: pgdyno doctor",
     ]
-    at = lines.index("top of DB time")
-    assert lines[at - 2 : at] == [
+    assert lines[6:8] == [
         "sessions    22.70 (22.55 to 22.85), counted by the server (samples alone: 21.3); at most"
         " 61 in",
         "            35,910 samples",
     ]
-    row = next(line for line in lines if "UPDATE account" in line)
-    assert row.startswith("   41 % ±3   UPDATE account SET balance = b…  ")
-    # 4.9 ms x 57 % of it.
-    assert row.endswith("  4.9 ±0.4 ms per call, Lock:transactionid 2.8 ms")
+    # 57 % of 4.9 ms.
+    row = "41.0 % (38.0 to 44.0)   4.9 (4.5 to 5.3)   Lock:transactionid (57 %)"
+    statement = lines[lines.index(row) + 1]
+    assert statement == "    UPDATE account SET balance = balance + $1 WHERE <b>id</b> = $2"
     assert lines[-1] == "saved       #12   pgdyno report 12"
     assert max(map(len, lines)) <= 100
 
 
-@pytest.mark.parametrize("width", [100, 80, 72])
+@pytest.mark.parametrize("width", [120, 100, 80, 72])
 def test_the_text_fits_the_terminal(width: int) -> None:
-    lines = text_of(DOCUMENT, width).splitlines()
+    long = [{**DOCUMENT["statements"][0], "text": "SELECT a,\n " + "b, " * 90}]
+    lines = text_of({**DOCUMENT, "statements": long}, width).splitlines()
     assert [line for line in lines if len(line) > width] == []
-    assert any(line.endswith("Lock:transactionid 2.8 ms") for line in lines)
+    assert any(line.endswith("Lock:transactionid (57 %)") for line in lines)
+    [shown] = [line for line in lines if "SELECT a, b, b" in line]
+    assert "…" in shown
 
 
-def test_very_short_and_very_long_statements_keep_the_line_short() -> None:
-    for ms, said in (
-        (0.0006, "<0.01 ms per call, Lock:transactionid <0.01 ms"),
-        (1234.5, "1,234 ms"),
-    ):
-        timed = [{**DOCUMENT["statements"][0], "db_ms_per_call": None, "ms_per_call": ms}]
-        assert said in text_of({**DOCUMENT, "statements": timed})
+def test_the_full_text_and_markdown_have_the_same_as_the_page() -> None:
+    answer = watch_blocks(findings())
+    for text in (answer_text(answer, 100, "full"), answer_markdown(answer)):
+        assert "ALTER SYSTEM SET shared_buffers = '7GB'" in text
+        assert "work_mem" in text
 
 
 def test_a_tile_has_no_exponent() -> None:
@@ -84,7 +86,7 @@ def test_a_watch_without_samples_says_that_it_saw_nothing() -> None:
 
 def test_statements_that_are_not_told_apart_leave_the_wait_events() -> None:
     nameless = [{**DOCUMENT["statements"][0], "text": ""}]
-    assert "57 %  12.94 (12.70 to 13.20)    Lock:transactionid" in text_of(
+    assert "57 %    12.94 (12.70 to 13.20)   Lock:transactionid" in text_of(
         {**DOCUMENT, "statements": nameless}
     )
     assert "query id -1" in watch_page(findings(document={**DOCUMENT, "statements": nameless}))
@@ -97,7 +99,7 @@ def test_the_page_holds_everything_and_escapes_statements() -> None:
     page = watch_page(findings(document={**DOCUMENT, "settings_changed": changed}))
     for said in (
         "CHG0048211",
-        "work_mem: 4 MB → 8 MB",
+        "work_mem: 4 MB -&gt; 8 MB",
         "work_mem",
         "shared buffers: 128 MB",
         "9.0 s",

@@ -7,8 +7,8 @@ from tests.features.watch.samples import SECOND_NS, database
 
 from pgdyno.cli import output
 from pgdyno.features.watch.tally import Tally
-from pgdyno.features.watch.text import shortened
 from pgdyno.features.watch.verbs.watch import WatchLines
+from pgdyno.report.text_page import one_line
 
 
 @pytest.fixture
@@ -49,5 +49,5 @@ def test_without_a_terminal_the_first_line_comes_as_soon_as_something_was_counte
 
 
 def test_a_long_statement_is_cut_where_its_room_ends() -> None:
-    assert shortened("UPDATE  pgbench_accounts\n SET abalance = 1", 20) == "UPDATE pgbench_acco…"
-    assert shortened("SELECT 1", 8) == "SELECT 1"
+    assert one_line("UPDATE  pgbench_accounts\n SET abalance = 1", 20) == "UPDATE pgbench_acco…"
+    assert one_line("SELECT 1", 8) == "SELECT 1"

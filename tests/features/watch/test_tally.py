@@ -12,10 +12,10 @@ from tests.features.watch.samples import SECOND_NS, Row, database, nobody, wait,
 from pgdyno.features.watch import tally as watch_tally
 from pgdyno.features.watch.clocks import EventClocks
 from pgdyno.features.watch.document import Watched, WatchedWork, sentence, statement_of
-from pgdyno.features.watch.page_words import call_words, share_words
 from pgdyno.features.watch.statements import Calls, KnownTexts
 from pgdyno.features.watch.tally import SampleGap, SeriesSums, Stretches, Tally
 from pgdyno.features.watch.verbs.watch import line_parts, packed, statement_lines
+from pgdyno.features.watch.words import call_words, share_words
 
 
 def tally() -> Tally:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.features.watch.examples import text_of
 from tests.features.watch.test_watch import Steps, once, request, sampled
 from tests.fixtures.clusters import connection, make_cluster, run_sql
 from tests.truth.known_loads import FILLED, busy, function
 
-from pgdyno.features.watch.text import text_of
 from pgdyno.features.watch.watch import watch
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.store.experiment import Store

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.features.watch.examples import text_of
 from tests.fixtures.clusters import Make, connection, make_cluster, run_sql, scalar
 from tests.fixtures.command import Command, eventually, server_options, under_way
 
@@ -23,7 +24,6 @@ from pgdyno.features.watch.panels import watch_findings
 from pgdyno.features.watch.segments import document_again
 from pgdyno.features.watch.statements import KnownTexts
 from pgdyno.features.watch.tally import Tally
-from pgdyno.features.watch.text import text_of
 from pgdyno.features.watch.watch import WatchOutcome, WatchRequest, WatchShow, watch
 from pgdyno.server.connect import MARK
 from pgdyno.server.scratch import ScratchCluster

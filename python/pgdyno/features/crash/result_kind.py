@@ -18,7 +18,7 @@ def _document(folder: ExperimentFolder) -> dict[str, Any]:
     return document_again(folder)
 
 
-def _blocks(document: Mapping[str, Any]) -> BlockAnswer:
+def _blocks(document: Mapping[str, Any], _folder: ExperimentFolder | None) -> BlockAnswer:
     from pgdyno.features.crash.blocks import crash_blocks
 
     return crash_blocks(document)

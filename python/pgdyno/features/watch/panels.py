@@ -6,29 +6,23 @@ samples of an hour.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from pgdyno.analysis.findings import FactTable, Mark, Panel
 from pgdyno.answer.charts.catalogue import FIRST, FURTHER, WATCHED
-from pgdyno.answer.charts.drawing import panels_of_charts, series
+from pgdyno.answer.charts.drawing import panels_of_charts
+from pgdyno.answer.charts.waits import waits_panel
 from pgdyno.answer.fact_tables import state_tables
 from pgdyno.answer.marks import event_marks, nearest_merged
-from pgdyno.answer.time_split import events_seen
 from pgdyno.features.watch.segments import document_again
 from pgdyno.measure.statement_texts import StatementNames
 from pgdyno.store.folder import ExperimentFolder
 from pgdyno.store.stored_run import StoredRun
 
-_WAITS_SHOWN = 7
 _POINTS = 600
 _SECOND_NS = 1_000_000_000
-FloatArray = npt.NDArray[np.float64]
 
 
 def watch_findings(folder: ExperimentFolder) -> WatchFindings:
@@ -38,7 +32,17 @@ def watch_findings(folder: ExperimentFolder) -> WatchFindings:
     facts = folder.facts() or {}
     seconds = float(document["seconds"])
     origin_ns = _origin(segments)
-    waits = _waits(segments, origin_ns, seconds, _scale(document["sessions_at_work"]))
+    span_ns = max(_SECOND_NS, int(seconds * 1e9 / _POINTS))
+    waits = waits_panel(
+        (
+            (waits, (waits["backend_type"] == "client backend") & (waits["state"] == "active"))
+            for waits in (segment.waits() for segment in segments)
+        ),
+        origin_ns,
+        int(seconds * 1e9 // span_ns) + 1,
+        span_ns=span_ns,
+        scale=_scale(document["sessions_at_work"]),
+    )
     names = StatementNames(document.get("statement_texts") or {})
     charts = panels_of_charts((*WATCHED, *FIRST, *FURTHER), segments, origin_ns, names)
     drawn = [*charts[:1], waits, *charts[1:]]
@@ -49,7 +53,6 @@ def watch_findings(folder: ExperimentFolder) -> WatchFindings:
         marks=nearest_merged(_marks(segments, document, origin_ns)),
         examined=tuple(facts.get("doctor", {}).get("findings", ())),
         settings=tuple(sorted(facts.get("settings", {}).items())),
-        notes=folder.remarks(),
         tables=state_tables(segments),
     )
 
@@ -63,51 +66,9 @@ def _origin(segments: Iterable[StoredRun]) -> int:
 
 
 def _scale(sessions: Mapping[str, Any]) -> float:
-    """Return the factor from samples to the server's count; 1 if the count cannot be used."""
+    """Return the factor that makes the means of chart and page equal; 1 without a count."""
     sampled = sessions.get("sampled_mean")
     return float(sessions["mean"] / sampled) if sampled else 1.0
-
-
-def _waits(
-    segments: Iterable[StoredRun], origin_ns: int, seconds: float, scale: float
-) -> Panel | None:
-    """Return the chart of sessions at work by wait event: means over equal spans of time.
-
-    Args: scale, the factor from samples to the server's count, so that the means of chart and page
-    are equal.
-    """
-    span_ns = max(_SECOND_NS, int(seconds * 1e9 / _POINTS))
-    count = max(1, int(seconds * 1e9 // span_ns) + 1)
-    taken = np.zeros(count)
-    by_event: dict[str, FloatArray] = {}
-    for segment in segments:
-        waits = segment.waits()
-        if not len(waits["time_ns"]):
-            continue
-        place = np.clip((waits["time_ns"] - origin_ns) // span_ns, 0, count - 1)
-        _, first = np.unique(waits["time_ns"], return_index=True)
-        np.add.at(taken, place[first], 1)
-        is_work = (waits["backend_type"] == "client backend") & (waits["state"] == "active")
-        events = events_seen(waits)
-        for event in set(events[is_work].tolist()):
-            rows = is_work & (events == event)
-            line = by_event.setdefault(event, np.zeros(count))
-            np.add.at(line, place[rows], waits["count"][rows].astype(np.float64))
-    if not by_event:
-        return None
-    ranked = [event for event, _ in _totals(by_event).most_common()]
-    lines = {event or "CPU or not instrumented": by_event[event] for event in ranked[:_WAITS_SHOWN]}
-    if len(ranked) > _WAITS_SHOWN:
-        lines["other"] = np.sum([by_event[event] for event in ranked[_WAITS_SHOWN:]], axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        lines_drawn = tuple(series(name, scale * line / taken) for name, line in lines.items())
-    axis = tuple(float((place + 0.5) * span_ns / 1e9) for place in range(count))
-    title = "Active sessions by what they wait for"
-    return Panel("waits", title, "sessions", axis, lines_drawn, is_stacked=True)
-
-
-def _totals(by_event: Mapping[str, FloatArray]) -> Counter[str]:
-    return Counter({event: int(line.sum()) for event, line in by_event.items()})
 
 
 def _marks(
@@ -136,10 +97,9 @@ class WatchFindings:
     """
 
     document: Mapping[str, Any]
-    duration_s: float
+    duration_s: float = 0.0
     panels: tuple[Panel, ...] = ()
     marks: tuple[Mark, ...] = ()
     examined: tuple[Mapping[str, str], ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
-    notes: tuple[str, ...] = ()
     tables: tuple[FactTable, ...] = ()

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from pgdyno.analysis.arrays import FloatArray
 from pgdyno.answer.time_split import events_seen
 from pgdyno.errors import SpecError
+from pgdyno.loop.counter_growth import growth_of
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 from pgdyno.store.parquet import Arrays
@@ -118,23 +119,15 @@ def growth(period: Period, table: str, keys: Sequence[str], columns: Sequence[st
         return Batches(np.zeros(0), {})
     times = np.unique(arrays["time_ns"])
     place, seconds = _steps(times)
-    batch_count = len(seconds)
     rows_of: dict[tuple[str, ...], FloatArray] = {}
-    names = [arrays[name].astype(str) for name in keys]
-    values = np.array([np.nan_to_num(arrays[name].astype(np.float64)) for name in columns])
-    order = np.lexsort((arrays["time_ns"], *names))
-    before = -1
-    for row in order.tolist():
-        key = tuple(str(name[row]) for name in names)
-        is_same = before >= 0 and key == tuple(str(name[before]) for name in names)
-        if is_same:
-            grown = values[:, row] - values[:, before]
-            step = int(np.searchsorted(times, arrays["time_ns"][row])) - 1
-            last = int(np.searchsorted(times, arrays["time_ns"][before]))
-            if (grown >= 0).all() and last == step and place[step] >= 0:
-                sums = rows_of.setdefault(key, np.zeros((len(columns), batch_count)))
-                sums[:, place[step]] += grown
-        before = row
+    for grown in growth_of(arrays, table):
+        step = np.searchsorted(times, grown.time_ns) - 1
+        kept = (place[step] >= 0) & (times[step] == grown.time_ns - grown.interval_ns)
+        key = tuple(grown.key[name] for name in keys)
+        sums = rows_of.setdefault(key, np.zeros((len(columns), len(seconds))))
+        for row, column in enumerate(columns):
+            values = np.nan_to_num(grown.by_column[column][kept])
+            sums[row] += np.bincount(place[step][kept], values, len(seconds))
     return Batches(seconds, rows_of)
 
 

@@ -1,11 +1,14 @@
-"""How the result of a watch is shown. Its words and its page are loaded when they are used."""
+"""How the result of a watch is shown. Its blocks are loaded when they are used."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pgdyno.report.result_kind import ResultKind
+from pgdyno.report.result_kind import of_blocks
 from pgdyno.store.folder import ExperimentFolder
+
+if TYPE_CHECKING:
+    from pgdyno.report.blocks import BlockAnswer
 
 
 def _document(folder: ExperimentFolder) -> dict[str, Any]:
@@ -14,17 +17,11 @@ def _document(folder: ExperimentFolder) -> dict[str, Any]:
     return document_again(folder)
 
 
-def _text(document: dict[str, Any], width: int, _level: str) -> str:
-    from pgdyno.features.watch.text import text_of
+def _blocks(document: dict[str, Any], folder: ExperimentFolder | None) -> BlockAnswer:
+    from pgdyno.features.watch.blocks import watch_blocks
+    from pgdyno.features.watch.panels import WatchFindings, watch_findings
 
-    return text_of(document, width)
-
-
-def _page(folder: ExperimentFolder) -> str:
-    from pgdyno.features.watch.page import watch_page
-    from pgdyno.features.watch.panels import watch_findings
-
-    return watch_page(watch_findings(folder))
+    return watch_blocks(WatchFindings(document) if folder is None else watch_findings(folder))
 
 
-WATCH = ResultKind(_document, _text, _page, ("segment", "segments"), samples="waits")
+WATCH = of_blocks(_document, _blocks, ("segment", "segments"), samples="waits")

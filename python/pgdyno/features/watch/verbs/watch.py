@@ -24,23 +24,24 @@ if wanted.body:
     from pgdyno.features.doctor.examine import Examination
     from pgdyno.features.doctor.session import OLDEST_MAJOR
     from pgdyno.features.doctor.verbs.doctor import sql_text
+    from pgdyno.features.watch.blocks import watch_blocks
+    from pgdyno.features.watch.change_blocks import changes_section
     from pgdyno.features.watch.changes import changes_of
-    from pgdyno.features.watch.changes_text import changes_text
     from pgdyno.features.watch.incident.finding import IncidentFinding
-    from pgdyno.features.watch.incident.shown import live_lines
     from pgdyno.features.watch.incident.table_facts import statements as table_statements
-    from pgdyno.features.watch.page import watch_page
     from pgdyno.features.watch.panels import watch_findings
     from pgdyno.features.watch.periods import WHOLE_NS, named_period
     from pgdyno.features.watch.segments import document_again
     from pgdyno.features.watch.statements import KnownTexts, statements
     from pgdyno.features.watch.tally import SampleGap, Sums, Tally
-    from pgdyno.features.watch.text import shortened, text_of
     from pgdyno.features.watch.watch import WatchRequest, watch
     from pgdyno.measure.host_access import console_of
     from pgdyno.observe.catalogue import statements as observed
     from pgdyno.observe.collector import NoticeKind
     from pgdyno.observe.session import STATEMENT_TIMEOUT_MS
+    from pgdyno.report.block_text import answer_text, block_lines
+    from pgdyno.report.html import answer_page
+    from pgdyno.report.text_page import TextPage, clipped, joined, one_line
     from pgdyno.server.nodes import node_statements
     from pgdyno.store.experiment import Store
     from pgdyno.store.folder import ExperimentFolder
@@ -188,17 +189,16 @@ def _show(
     changes: dict[str, Any] | None,
 ) -> None:
     """Print the answer and write the page. With --of, print the changes alone."""
-    findings = watch_findings(folder)
-    shown = replace(findings, document={**findings.document, "changes": changes})
-    with folder.amending("report.html"):
-        page = folder.write_report(watch_page(shown))
-    whole = dict(document)
-    lines = [] if given["compared"] else [text_of(dict(document), output.width())]
     if changes is not None:
-        whole["changes"] = changes
-        lines.append(changes_text(changes, output.width()))
-    text = "\n".join([*lines, f"{'report':12}{page}"])
-    options.write(text, json.dumps(whole, indent=2, ensure_ascii=False), given["json_to"])
+        document = {**document, "changes": changes}
+    answer = watch_blocks(replace(watch_findings(folder), document=document))
+    with folder.amending("report.html"):
+        page = folder.write_report(answer_page(answer, folder.remarks()))
+    text = answer_text(answer, output.width())
+    if given["compared"] and changes is not None:
+        text = joined(block_lines(TextPage(output.width()), [changes_section(changes)]))
+    text += f"\n{'report':12}{page}"
+    options.write(text, json.dumps(document, indent=2, ensure_ascii=False), given["json_to"])
 
 
 class WatchLines(WatchShow):
@@ -272,9 +272,10 @@ class WatchLines(WatchShow):
 
     def found(self, time_ns: int, findings: Sequence[IncidentFinding]) -> None:
         """Show what is wrong; without a terminal, print a finding when it begins."""
-        documents = [finding.as_document() for finding in findings]
         width = shutil.get_terminal_size().columns - 1
-        self._findings = live_lines(documents, width)
+        self._findings = [
+            clipped(f"  ! {finding.said}", width) for finding in findings if not finding.is_over
+        ]
         if output.is_terminal():
             return
         for finding in findings:
@@ -316,7 +317,7 @@ def _rate(bytes_per_second: float) -> str:
 
 
 def packed(start: str, parts: Sequence[str], room: int) -> list[str]:
-    """Return the parts in lines of at most `room` characters; no part is cut."""
+    """Return the parts in lines of at most `room` characters; no part is clipped."""
     first, *rest = parts
     lines = [f"{start} {first}"]
     for part in rest:
@@ -335,7 +336,7 @@ def statement_lines(recent: Sums, texts: KnownTexts) -> list[str]:
     lines = []
     for waits, query in shown:
         [(event, _)] = waits.most_common(1)
-        text = shortened(texts.of(query) or f"query {query}", _STATEMENT_WIDTH)
+        text = one_line(texts.of(query) or f"query {query}", _STATEMENT_WIDTH)
         lines.append(
             f"  {100 * waits.total() / total:3.0f} %  {text:{_STATEMENT_WIDTH}}  {event or 'CPU?'}"
         )

@@ -1,18 +1,21 @@
-"""Words for the text and the page of a watch, so that both print a number in the same way."""
+"""Words for the numbers of a watch, which several blocks of its answer share."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pgdyno.analysis.at_work import SIGHTINGS_MIN
 from pgdyno.analysis.estimate import Estimate, without_interval
-from pgdyno.quantities import fixed, percent, plain_decimals
-from pgdyno.report.numbers import interval_text, value_text
+from pgdyno.quantities import counted, fixed, percent, plain_decimals
+from pgdyno.report.numbers import estimate_text, value_text
 
 # Samples further away than this from the server's count are printed next to it.
 _APART_RATIO = 0.05
+# The number of a tile below this is as good as none.
+_LEAST = 0.001
 
 Document = Mapping[str, Any]
 
@@ -40,10 +43,7 @@ def sessions_words(sessions: Document) -> str:
     mean = estimate_in(sessions, "mean")
     if mean is None:
         return "not visible to this role"
-    words = value_text(mean)
-    if mean.has_interval:
-        words += f" ({interval_text(mean)})"
-    return words + how_words(sessions)
+    return (estimate_text(mean) if mean.has_interval else value_text(mean)) + how_words(sessions)
 
 
 def how_words(sessions: Document) -> str:
@@ -94,39 +94,50 @@ def share_words(part: Document) -> str:
     """Return "41 % (38 to 44)", or "under 3 %" if there are few sightings."""
     share = estimate_in(part, "share_ratio", "share_low_ratio", "share_high_ratio")
     assert share is not None, "every part has a share"
-    if not share.has_interval:
-        return percent(share.value)
-    whole = share.mapped(lambda ratio: 100 * ratio, "%")
-    if not is_seen_enough(part) and whole.high is not None:
-        return f"under {_upper(whole.high)} %"
-    return f"{value_text(whole)} % ({interval_text(whole)})"
+    return _seen_words(part, share.scaled(100, "%")) if share.has_interval else percent(share.value)
 
 
 def call_words(statement: Document) -> str:
     """Return "4.9 (4.5 to 5.3)", or "under 0.07" if there are few sightings."""
     per_call = call_ms(statement)
-    if per_call is None:
-        return "not timed"
-    if not is_seen_enough(statement) and per_call.high is not None:
-        return f"under {_upper(per_call.high)}"
-    return (
-        f"{value_text(per_call)} ({interval_text(per_call)})"
-        if per_call.has_interval
-        else value_text(per_call)
-    )
+    return "not timed" if per_call is None else _seen_words(statement, replace(per_call, unit=""))
 
 
-def _upper(value: float) -> str:
-    """Return a number with one digit, rounded up because it is an upper end."""
-    decimals = max(plain_decimals(value, 1), 0)
-    return fixed(math.ceil(value * 10**decimals) / 10**decimals, decimals)
+def _seen_words(part: Document, estimate: Estimate) -> str:
+    if not is_seen_enough(part) and estimate.high is not None:
+        # One digit, rounded up because it is an upper end.
+        decimals = max(plain_decimals(estimate.high, 1), 0)
+        upper = math.ceil(estimate.high * 10**decimals) / 10**decimals
+        return f"under {fixed(upper, decimals)} {estimate.unit}".rstrip()
+    if estimate.has_interval:
+        return estimate_text(estimate, with_unit=True)
+    return value_text(estimate)
 
 
-def half_width(estimate: Estimate) -> float | None:
-    """Return the half-width of the interval, None without one."""
-    if estimate.low is None or estimate.high is None:
-        return None
-    return (estimate.high - estimate.low) / 2
+def wait_words(statement: Document) -> str:
+    """Return "Lock:transactionid (57 %)", or "seen 3 times" if these are too few."""
+    if not is_seen_enough(statement):
+        return f"seen {counted(statement['sightings'], 'time')}"
+    worst = statement["waits"][0]
+    return f"{worst['wait_event']} ({percent(worst['share_ratio'])})"
+
+
+def cost_words(cost: Document | None) -> str:
+    """Return "pgdyno uses 0.4 % of a core here, 0.6 % of a server core"; "" if not known."""
+    if cost is None:
+        return ""
+    here, there = cost["lab_cores"], cost["server_cores"]
+    server = f", {percent(there)} of a server core" if there is not None else ""
+    return f"pgdyno uses {percent(here)} of a core here{server}"
+
+
+def number_text(value: float | None) -> str:
+    """Return a number of a tile, without an exponent."""
+    if value is None:
+        return "not measured"
+    if 0 < value < _LEAST:
+        return f"< {_LEAST:g}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def by_waiters(document: Document) -> str:

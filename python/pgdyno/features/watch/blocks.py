@@ -1,0 +1,258 @@
+"""The answer of a watch as blocks, from its document; charts and tables of its samples follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pgdyno.features.watch import charts
+from pgdyno.features.watch.change_blocks import changes_section
+from pgdyno.features.watch.panels import WatchFindings
+from pgdyno.features.watch.words import (
+    WORKERS_COUNTED,
+    by_waiters,
+    call_words,
+    cost_words,
+    estimate_in,
+    how_words,
+    number_text,
+    peak_words,
+    sessions_words,
+    share_words,
+    wait_words,
+    why_sampled_words,
+)
+from pgdyno.quantities import count, format_bytes, percent, plain, short
+from pgdyno.report.block_charts import figure_text
+from pgdyno.report.block_lists import ListBlock, ListItem, TimeCharts
+from pgdyno.report.blocks import (
+    Block,
+    BlockAnswer,
+    BlockSection,
+    LabelledLine,
+    Level,
+    TableBlock,
+    TableColumn,
+    Tile,
+    head_of_document,
+)
+from pgdyno.report.filters import said
+from pgdyno.report.numbers import estimate_text, interval_text, value_text
+
+_SHOWN = 5
+_SHOWN_WITH_FINDINGS = 2
+_STATEMENT_COLUMNS = (
+    TableColumn("share"),
+    TableColumn("statement", style="sql"),
+    TableColumn("calls", is_last_to_fit=True),
+    TableColumn("ms per call"),
+    TableColumn("mostly waits for", is_name=True),
+)
+_WAIT_COLUMNS = (
+    TableColumn("share"),
+    TableColumn("sessions"),
+    TableColumn("wait event", style="sql"),
+)
+_SETTING_COLUMNS = (TableColumn("setting"), TableColumn("value", is_name=True, is_wide=True))
+
+Document = Mapping[str, Any]
+
+
+def watch_blocks(findings: WatchFindings) -> BlockAnswer:
+    """Return the answer; every form of it is drawn from these blocks."""
+    document = findings.document
+    is_sampled = document["sessions_at_work"].get("how") != "counted"
+    return BlockAnswer(
+        head_of_document("watch", document),
+        tuple(_blocks(findings)),
+        method=f"Counters are exact{', active sessions are sampled' * is_sampled}.",
+    )
+
+
+def _blocks(findings: WatchFindings) -> Iterator[Block]:
+    document = findings.document
+    if wrong := document.get("findings"):
+        yield ListBlock(tuple(map(_finding, wrong)))
+    yield from _tiles(document)
+    if main := charts.main_charts(findings):
+        yield TimeCharts(main)
+    yield from _lines(document)
+    if changes := document.get("changes"):
+        yield changes_section(changes)
+    yield from _where(document)
+    if over_time := charts.time_charts(findings):
+        lead = "One axis for all charts."
+        if findings.marks:
+            lead = "One axis for all charts; marks are checkpoints and gaps without samples."
+        drawn = TimeCharts(over_time, findings.marks)
+        yield BlockSection("Over time", "time", "Over time", lead, (drawn,))
+    if findings.tables:
+        tables = tuple(
+            TableBlock(
+                table.title,
+                tuple(map(TableColumn, table.columns)),
+                table.rows,
+                below=table.note,
+                summary=table.title,
+            )
+            for table in findings.tables
+        )
+        yield BlockSection("Before and after", "state", "Before and after", "", tables)
+    if findings.examined:
+        yield _doctor(findings)
+    settings = TableBlock("Settings that the doctor read", _SETTING_COLUMNS, findings.settings)
+    shown = (settings,) if findings.settings else ()
+    yield BlockSection("Facts", "facts", "Facts", document["target"], shown)
+
+
+def _finding(finding: Document) -> ListItem:
+    said, cost, lines, next_step, is_over = (
+        finding[name] for name in ("said", "cost", "lines", "next_step", "is_over")
+    )
+    return ListItem(said, cost, tuple(lines), next_step, is_over)
+
+
+def _tiles(document: Document) -> Iterator[Tile]:
+    sessions, hits = document["sessions_at_work"], document["hit_ratio"]
+    wal, mean = document["wal_bytes_per_second"], estimate_in(sessions, "mean")
+    ends = f"{interval_text(mean)}, " if mean is not None and mean.has_interval else ""
+    at_work = "not measured" if mean is None else short(mean.value)
+    how = peak_words(sessions) if mean is None else f"{ends}{how_words(sessions)[2:]}"
+    wal_mb, hit_percent = (None if wal is None else wal / 1e6, None if hits is None else 100 * hits)
+    made = f"whole server, counted{by_waiters(document)}"
+    if document.get("tps_counts_parallel_workers"):
+        made = f"whole server, at most: {WORKERS_COUNTED}"
+    for quantity, label, value, unit, range_text in (
+        ("tps", "transactions", number_text(document["tps"]), "tps", made),
+        ("sessions_at_work.mean", "active sessions", at_work, "", how),
+        ("wal_bytes_per_second", "WAL", number_text(wal_mb), "MB/s", "by its position"),
+        (
+            "hit_ratio",
+            "found in shared_buffers",
+            number_text(hit_percent),
+            "%",
+            "of requested blocks",
+        ),
+    ):
+        yield Tile(label, value, unit, range_text=range_text, quantity=quantity)
+
+
+def _lines(document: Document) -> Iterator[LabelledLine]:
+    size = format_bytes(int(document["bytes"]))
+    if document["bytes_per_hour"] and document["seconds"] >= 60:
+        size += f", {format_bytes(int(document['bytes_per_hour']))} per hour"
+    seen = f"{document['seconds_seen']:,.0f} of {document['seconds_asked']:,.0f} s observed"
+    began = f"{document['began_utc'][:16].replace('T', ' ')} UTC"
+    yield LabelledLine("began", began, level="full")
+    yield LabelledLine("done", "; ".join(filter(None, (seen, cost_words(document["cost"]), size))))
+    if document["gap_count"]:
+        lengths = [f"{gap['seconds']:.0f} s" for gap in document["gaps"][:_SHOWN]]
+        more = ", ..." if document["gap_count"] > len(lengths) else ""
+        yield LabelledLine("gaps", f"{document['gap_count']}: {', '.join(lengths)}{more}")
+    if resets := document["reset_count"]:
+        left_out = f"{resets} of the statistics: the samples at that time are left out"
+        yield LabelledLine("resets", left_out)
+    for change in document.get("settings_changed", ()):
+        words = f"{change['name']}: {change['before']} -> {change['after']}"
+        yield LabelledLine("changed", words, "bad")
+    doctor = document["doctor"]
+    level: Level = "full" if document.get("findings") else "short"
+    if doctor.get("bad"):
+        bad = f"{doctor['bad']} bad, {doctor['warn']} doubtful: pgdyno doctor"
+        yield LabelledLine("doctor", bad, "bad", level)
+    else:
+        yield LabelledLine("doctor", "nothing bad", "good", "full")
+    if why := why_sampled_words(document["sessions_at_work"]):
+        # With findings, the page alone has the reason.
+        yield LabelledLine("sessions", why, level=level)
+
+
+def _where(document: Document) -> Iterator[Block]:
+    """Yield the counters in words, and where DB time went."""
+    sessions, statements, waits = (
+        document[name] for name in ("sessions_at_work", "statements", "waits")
+    )
+    seen = f"{sessions_words(sessions)}; {peak_words(sessions)}"
+    blocks: list[Block] = []
+    if document["tps"] is not None:
+        words = seen if sessions["samples"] else "not visible to this role (pgdyno doctor)"
+        blocks = [LabelledLine("sessions", words), *_counted(document)]
+    if not statements and not waits:
+        yield from blocks
+        return
+    shown = _SHOWN_WITH_FINDINGS if document.get("findings") else _SHOWN
+    by_statement = tuple(_statement(*numbered) for numbered in enumerate(statements))
+    by_event = tuple(
+        (
+            percent(wait["share_ratio"]),
+            figure_text(_sessions(wait), f"waits.{place}.sessions"),
+            str(wait["wait_event"]),
+        )
+        for place, wait in enumerate(waits)
+    )
+    # Without query ids, only wait events tell sessions apart.
+    has_texts = any(statement["text"] for statement in statements)
+    for title, columns, rows, is_in_text in (
+        ("By statement", _STATEMENT_COLUMNS, by_statement, has_texts),
+        ("By wait event", _WAIT_COLUMNS, by_event, not has_texts),
+    ):
+        if rows:
+            shown_count = shown * is_in_text
+            table = TableBlock(title, columns, rows, short_row_count=shown_count)
+            blocks.append(table)
+    lead = (
+        f"DB time is the time in which sessions are active: {seen}. pg_stat_activity, sampled"
+        " at random intervals, splits it by statement and wait event. Shares refer to DB time."
+        " Ranges are 95 % intervals."
+    )
+    yield BlockSection("Where DB time went", "where", "Where DB time went", lead, tuple(blocks))
+
+
+def _statement(place: int, statement: Document) -> tuple[str, ...]:
+    at = f"statements.{place}"
+    text = statement["text"] or f"query id {statement['query_id']}"
+    calls = "not counted" if statement["calls"] is None else count(statement["calls"])
+    return (
+        figure_text(share_words(statement), f"{at}.share_ratio"),
+        text,
+        figure_text(calls, f"{at}.calls"),
+        figure_text(call_words(statement), f"{at}.db_ms_per_call"),
+        wait_words(statement),
+    )
+
+
+def _counted(document: Document) -> Iterator[LabelledLine]:
+    """Yield the counters of the tiles in words."""
+    wal, hits = document["wal_bytes_per_second"] or 0.0, document["hit_ratio"]
+    rest = f"WAL {plain(wal / 1e6)} MB/s"
+    if hits is not None:
+        rest += f", {percent(hits)} of blocks found in shared_buffers"
+    tps = f"{plain(document['tps'])} tps on the whole server{by_waiters(document)}"
+    if document.get("tps_counts_parallel_workers"):
+        yield LabelledLine("commits", f"at most {tps}: {WORKERS_COUNTED}")
+        yield LabelledLine("counted", rest)
+    else:
+        yield LabelledLine("counted", f"{tps}, {rest}")
+
+
+def _sessions(part: Document) -> str:
+    sessions = estimate_in(part, "sessions")
+    assert sessions is not None, "every wait event has its sessions"
+    return estimate_text(sessions) if sessions.has_interval else value_text(sessions)
+
+
+def _doctor(findings: WatchFindings) -> BlockSection:
+    counts = findings.document["doctor"]
+    lead = f"{counts['good']} checks good, {counts['unknown']} could not be evaluated."
+    items = tuple(
+        ListItem(
+            said(finding),
+            finding["verdict"],
+            (f"{finding['why'][:1].upper()}{finding['why'][1:]}.",),
+            finding["mend"],
+        )
+        for finding in findings.examined
+        if finding["verdict"] in ("bad", "warn")
+    )
+    listed = (ListBlock(items, "worse"),) if items else ()
+    return BlockSection("Doctor", "doctor", "Doctor", lead, listed)

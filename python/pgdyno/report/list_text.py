@@ -1,0 +1,47 @@
+"""Lists of an answer as numbered paragraphs for the terminal, clipped to the room that there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdyno.report.block_lists import ListBlock, ListItem
+from pgdyno.report.text_page import TextPage, clipped
+
+_INDENT = 4
+_LINES_MAX = 5
+# How much is shown of an item: all; all but its lines; one line and the next step; one line.
+_WHOLE, _PLAIN, _SHORT, _LINE = range(4)
+
+
+def list_lines(page: TextPage, block: ListBlock, lines_max: float) -> list[str]:
+    """Return the items as numbered paragraphs, the last ones shortened if there is no room."""
+    items = block.items
+    details = [_WHOLE] * len(items)
+    # Every item keeps its next step as long as possible.
+    steps = [(place, detail) for detail in (1, 2, 3) for place in reversed(range(len(items)))]
+    while True:
+        lines = [
+            line
+            for place, item in enumerate(items)
+            for line in _paragraph(page, place + 1, item, details[place])
+        ]
+        if len(lines) <= lines_max or not steps:
+            return lines
+        place, detail = steps.pop(0)
+        details[place] = detail
+
+
+def _paragraph(page: TextPage, number: int, item: ListItem, detail: int) -> Iterator[str]:
+    indent, width = " " * _INDENT, page.column_count
+    if detail >= _SHORT:
+        yield clipped(f"{number:2}  {item.whole}", width)
+        if detail == _SHORT:
+            yield clipped(f"{indent}next: {item.next_step}", width)
+        return
+    aside = f"; {item.aside}" if item.aside else ""
+    yield from page.wrapped(f"{item.whole}{aside}", f"{number:2}  ", indent)
+    shown_count = 0 if detail == _PLAIN else _LINES_MAX if number == 1 else 1
+    for line in item.lines[:shown_count]:
+        yield clipped(f"{indent}{line}", width)
+    if item.next_step:
+        yield from page.wrapped(item.next_step, f"{indent}next: ", f"{indent}      ")
