@@ -107,8 +107,7 @@ class Context:
 
     def is_last_of_key(self, column: ColumnShape) -> bool:
         """Return whether a column alone, or as the last of several, makes its row unique."""
-        keys = [c.key_position for c in self.columns.values() if c.table == column.table]
-        return column.is_unique or 0 < column.key_position == max(keys)
+        return column.is_unique or self.sources.is_last_of_key(column)
 
 
 def templates_of(
