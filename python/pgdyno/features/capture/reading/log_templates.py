@@ -101,6 +101,12 @@ class Context:
         return place if place in self._targets else None
 
     @cached_property
+    def enums(self) -> Sequence[frozenset[str]]:
+        """Return the labels of each enum."""
+        known = {frozenset(column.distribution.labels) for column in self.columns.values()}
+        return sorted(known - {frozenset()}, key=sorted)
+
+    @cached_property
     def _targets(self) -> set[tuple[str, str]]:
         references = [column.references for column in self.columns.values() if column.references]
         return {(reference.table, reference.column) for reference in references}
@@ -345,6 +351,7 @@ def _observed(
                 times_s=times_s,
                 sessions=sessions,
                 is_literal=0 < statement.parameter_count <= position,
+                enums=context.enums,
             )
         )
     return made
