@@ -291,3 +291,15 @@ def test_logs_without_a_statement_are_refused_with_what_they_have(tmp_path: Path
     path.write_bytes(line.encode() * 5 + b"\0\n")
     with pytest.raises(SpecError, match="they have 5 messages; NUL bytes in the logs: 1"):
         log.Logged(log.LogRequest([path], "core", prefix="%m [%p] "), Names({}, []))
+
+
+def test_a_text_that_is_always_a_value_of_a_column_is_drawn_from_it(tmp_path: Path) -> None:
+    text = "SELECT t.aid FROM (SELECT $1 AS name) j JOIN pgbench_accounts t ON t.filler = j.name"
+    lines = [entry("1.a", n, text, (("mail", "sums")[n % 2],)) for n in range(20)]
+    place = ("public.pgbench_accounts", "filler")
+    for known, is_column in ((("mail", "sums", "news"), True), (("mail",), False)):
+        raw = {place: RawColumn(known=frozenset(known))}
+        [template] = capture_of(tmp_path, "".join(lines), raw).templates
+        [source] = template.steps[0].parameters
+        is_found = isinstance(source, OfColumn) and (source.table, source.column) == place
+        assert is_found == is_column, source

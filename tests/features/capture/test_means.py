@@ -48,3 +48,15 @@ def test_a_comment_of_a_generator_does_not_hide_the_counters() -> None:
     counted = "-- name: Next :one\nSELECT a\nFROM /* TEMPLATE: schema */t WHERE k = $1"
     means = MeansOfStatements([(counted, Counters(calls=10, rows=20))])
     assert means.of("SELECT a FROM t WHERE k = $1", Counters(calls=1)).rows == 2
+
+
+def test_types_lists_and_fields_do_not_separate_a_statement_from_its_counters() -> None:
+    logged = (
+        "SELECT CASE WHEN a THEN $2::interval WHEN b THEN $3::interval END, extract(epoch FROM c)"
+        " FROM t WHERE d <> ALL ($1)"
+    )
+    counted = (
+        "SELECT CASE WHEN a THEN interval $1 WHEN b THEN interval $2 END, extract($3 FROM c)"
+        " FROM t WHERE d NOT IN ($4, $5)"
+    )
+    assert form_of(logged) == form_of(counted)

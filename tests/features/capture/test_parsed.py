@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from pgdyno.features.capture.model import REASONS
+from pgdyno.features.capture.reading.arbiters import arbiters_of
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parameter_uses import Parameter
 from pgdyno.features.capture.reading.parsed import parse
+from pgdyno.features.capture.schema import SchemaObject
 
 NAMES = Names(
     {"public.orders": ["id", "customer", "at"], 'shop."Item"': ["id", "order_id"]}, ["public"]
@@ -112,6 +116,51 @@ def test_a_parameter_subtracted_from_a_bound_is_a_distance() -> None:
 )
 def test_a_constant_that_the_grammar_wants_becomes_a_cast(counted: str, sent: str) -> None:
     assert parse(counted, Names({}, [])).text == sent
+
+
+def test_a_word_of_the_grammar_is_no_constant() -> None:
+    text = "SELECT extract(year FROM x), interval(3) $1, normalize($2, NFC) FROM page x"
+    assert parse(text, Names({"public.page": []}, ["public"])).reason == ""
+    assert parse("SELECT extract('ssn' FROM now())", Names({}, [])).reason == "constants"
+
+
+INDEXES = [
+    f"CREATE UNIQUE INDEX i{n} ON public.page USING btree ({sql})"
+    for n, sql in enumerate(
+        (
+            "slug) WHERE ((gone IS NULL) AND (kind = 'x'::text)",
+            "slug) WHERE ((gone IS NULL) AND (kind = 'y'::text)",
+            "site, ((attrs ->> 'k'::text)) DESC) WHERE (state = ANY (ARRAY['a'::text, 'b'::text])",
+        )
+    )
+]
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept", "reason"),
+    [
+        ("(slug) WHERE gone IS NULL AND kind = 'y'", "(kind = 'y'::text)", ""),
+        # A constant of no index is a value, and $3 fits two indexes.
+        ("(slug) WHERE gone IS NULL AND kind = 'mine'", "kind = $", "constants"),
+        ("(slug) WHERE gone IS NULL AND kind = $2", "kind = $2 DO UPDATE SET n = $3", ""),
+        (
+            "(site, (attrs->>$2)) WHERE state IN ($3, $4)",
+            "ARRAY['a'::text, 'b'::text])) DO UPDATE SET n = $2",
+            "",
+        ),
+    ],
+)
+def test_on_conflict_has_the_constants_of_the_index_that_it_names(
+    sent: str, kept: str, reason: str
+) -> None:
+    objects = [
+        SchemaObject(kind="index", name=sql[21:23], sql=sql, table="public.page") for sql in INDEXES
+    ]
+    names = Names({"public.page": ["slug", "n"]}, ["public"], arbiters=arbiters_of(objects))
+    last = 1 + max((int(n) for n in re.findall(r"\$(\d)", sent)), default=1)
+    text = f"INSERT INTO page (slug) VALUES ($1) ON CONFLICT {sent} DO UPDATE SET n = ${last}"
+    parsed = parse(text, names)
+    assert (kept in parsed.text, parsed.reason) == (True, reason), parsed.text
 
 
 def test_each_column_of_a_compared_row_has_its_parameter() -> None:

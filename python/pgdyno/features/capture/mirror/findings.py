@@ -236,11 +236,15 @@ def likeness_of(source: Mapping[str, Any], copy: CopySeen) -> Likeness:
         math.fsum(row["counters"]["calls"] for row in sent),
         math.fsum(copy.calls.get(row["text"], 0.0) for row in sent) + math.fsum(failures.values()),
     )
+    works = [
+        (_work_of_source(row["counters"], sums[0]), _work_of_copy(row, copy, failures, sums[1]))
+        for row in rows
+    ]
+    pace = _pace([work for row, work in zip(rows, works, strict=True) if not row["reason"]])
     compared = []
-    for number, row in enumerate(rows, 1):
+    for number, (row, (mine, theirs)) in enumerate(zip(rows, works, strict=True), 1):
         own = row["counters"]
-        mine, theirs = _work_of_source(own, sums[0]), _work_of_copy(row, copy, failures, sums[1])
-        verdict, reason = _judged(row, mine, theirs, sums)
+        verdict, reason = _judged(row, mine, theirs, mine.calls * pace)
         compared.append(
             StatementLikeness(
                 number=number,
@@ -312,13 +316,38 @@ def _work(own: Counters, calls: float, *, share_ratio: float | None, failures: f
     )
 
 
+def _pace(works: Sequence[tuple[CallWork, CallWork]]) -> float:
+    """Return how many calls the copy had for one of the source.
+
+    The median of the source's calls, if most of them are near it: then a statement that is missing
+    or repeated on the copy does not make all others differ. Else the ratio of all calls.
+    """
+    whole = math.fsum(source.calls for source, _ in works)
+    passed, median = 0.0, 0.0
+    for source, copy in sorted(works, key=lambda work: work[1].calls / max(work[0].calls, 1e-9)):
+        passed += source.calls
+        if passed >= whole / 2:
+            median = copy.calls / max(source.calls, 1e-9)
+            break
+    near = math.fsum(
+        source.calls
+        for source, copy in works
+        if abs(copy.calls - median * source.calls) <= RATIO_LIMIT * median * source.calls
+    )
+    if median and near > whole / 2:
+        return median
+    return (_quotient(math.fsum(copy.calls for _, copy in works), whole)) or 0.0
+
+
 def _judged(
-    row: Mapping[str, Any], source: CallWork, copy: CallWork, sums: tuple[float, float]
+    row: Mapping[str, Any], source: CallWork, copy: CallWork, expected: float
 ) -> tuple[Verdict, str]:
-    """Return the verdict on a statement, with the reason if it is not alike."""
+    """Return the verdict on a statement, with the reason if it is not alike.
+
+    Args: expected, how many calls the copy has if the mix is that of the source.
+    """
     if row["reason"]:
         return "left out", str(row["reason"])
-    expected = (source.share_ratio or 0.0) * sums[1]
     if not copy.calls:
         if expected < _CALLS_MIN:
             return "unknown", "too rare for the time of this run"
@@ -338,7 +367,7 @@ def _differences(source: CallWork, copy: CallWork, expected: float) -> Iterator[
         yield f"{percent(copy.failures / copy.calls)} of its calls fail"
     # Few calls vary by chance.
     limit = max(RATIO_LIMIT * expected, 3 * math.sqrt(expected))
-    if source.share_ratio is not None and abs(copy.calls - expected) > limit:
+    if expected and abs(copy.calls - expected) > limit:
         yield f"{plain(copy.calls)} calls, not {plain(expected)}"
     if source.rows is not None and copy.rows is not None:
         most = max(source.rows, copy.rows)

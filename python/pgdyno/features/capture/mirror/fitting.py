@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
+import psycopg
+
 from pgdyno.clock import monotonic_ns
 from pgdyno.engine.distribution import Distribution, Hot, Spread
 from pgdyno.features.capture.mirror.accepting import Asked
@@ -161,12 +163,7 @@ class Fitting:
         return self._types[text]
 
     def _fitted(self, statement: Statement, text: str, wanted: WantedWork) -> dict[int, Source]:
-        used = [
-            (kind, number)
-            for kind in self.capture.templates
-            for number, step in enumerate(kind.steps)
-            if step.statement == statement.id
-        ]
+        used = self._uses(statement)
         if not used:
             return {}
         template, step = max(used, key=lambda use: use[0].rate_tps)
@@ -193,6 +190,26 @@ class Fitting:
         best, chosen = min(fits, key=lambda fit: fit[0])
         limit = 0.8 * wanted.error(present) if present is not None else _ERROR_MAX
         return chosen if best < limit else {}
+
+    def _uses(self, statement: Statement) -> list[tuple[Template, int]]:
+        return [
+            (kind, number)
+            for kind in self.capture.templates
+            for number, step in enumerate(kind.steps)
+            if step.statement == statement.id
+        ]
+
+    def trial_of(self, statement: Statement, text: str) -> _Trial | None:
+        """Return trials of a statement in its most frequent use; None without a use or types."""
+        used = self._uses(statement)
+        if not used:
+            return None
+        template, step = max(used, key=lambda use: use[0].rate_tps)
+        try:
+            types = self.types_of(text)
+        except PG_ERRORS:
+            return None
+        return _Trial(self, template, step, text, types, set(), len(used) == 1)
 
     def _bases(self, step: Step, types: Sequence[str]) -> Iterator[dict[int, Source]]:
         """Yield what has to be known first: the configuration of a text search."""
@@ -383,15 +400,33 @@ class _Trial:
             if drawn and (is_long or self.fitting.is_over()):
                 break
             try:
-                with self._rolled_back() as connection:
-                    carry_out = partial(self._rows_of, connection)
-                    drawing = StepDrawing(self.template, self.fitting.samples, self.rng, carry_out)
-                    values = drawing.values(self.step, changed)[: len(self.types)]
-                    rows, blocks = work_of(plan_of(connection, self.text, self.types, values))
+                rows, blocks = self._work(changed)
             except PG_ERRORS:
                 return None
             sums, drawn = [sums[0] + rows, sums[1] + blocks], drawn + 1
         return sums[0] / drawn, sums[1] / drawn
+
+    def _work(self, changed: Mapping[int, Source]) -> Measured:
+        """Return the rows and blocks of one execution. Raises: one of PG_ERRORS."""
+        with self._rolled_back() as connection:
+            carry_out = partial(self._rows_of, connection)
+            drawing = StepDrawing(self.template, self.fitting.samples, self.rng, carry_out)
+            values = drawing.values(self.step, changed)[: len(self.types)]
+            return work_of(plan_of(connection, self.text, self.types, values))
+
+    def refusal(self, changed: Mapping[int, Source]) -> tuple[str, str] | None:
+        """Return code and message with which the server refuses one execution; None if it does not.
+
+        Not what depends on the values of other transactions: there the code is empty.
+        """
+        for _ in range(_DRAWS_OF_EACH):
+            try:
+                self._work(changed)
+            except UnknownValueError:
+                return "", ""
+            except psycopg.Error as error:
+                return str(error.sqlstate), str(error.diag.message_primary)
+        return None
 
     def _rows_of(self, connection: Connection, step: int, values: Row) -> Sequence[Row]:
         """Return what an earlier step returns."""

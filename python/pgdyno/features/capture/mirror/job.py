@@ -188,12 +188,17 @@ def _sent(
     is_used = any(name == statement.id and place >= first for name, place in referred)
     if is_used or len(values) < statement.constant_count:
         return statement.text, None
-    literals = {first + number: _literal(value) for number, value in enumerate(values, 1)}
+    types = [*statement.parameter_types[first:], *[""] * len(values)]
+    literals = {
+        first + number: _literal(value, types[number - 1]) for number, value in enumerate(values, 1)
+    }
     return with_constants(statement.text, literals, where=f"statement {statement.id}"), first
 
 
-def _literal(value: str | None) -> str:
-    if value is None or re.fullmatch(r"\d+(\.\d+)?", value):
+def _literal(value: str | None, type_: str) -> str:
+    # A number in quotes stays one: `coalesce($1, '0')` compares texts.
+    is_text = type_ in ("text", "character varying", "character", "interval")
+    if value is None or (not is_text and re.fullmatch(r"\d+(\.\d+)?", value)):
         return value or "NULL"
     quoted = value.replace("\\", "\\\\").replace("'", "''")
     return f" E'{quoted}'" if "\\" in value else f"'{quoted}'"

@@ -29,12 +29,14 @@ from pgdyno.features.capture.mirror.job import (
     templates_of,
 )
 from pgdyno.features.capture.mirror.kept_fits import Fits, file_of_fits, keep_fits, read_fits
+from pgdyno.features.capture.mirror.trying import found_values
 from pgdyno.features.capture.on_server import foreign_in_load
 from pgdyno.features.capture.tables import CAPTURED
 from pgdyno.measure.jobs import engine_target, load_job
 from pgdyno.measure.stage import Stage
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.redaction import redacted
+from pgdyno.server.connect import Connection
 from pgdyno.spec.experiment import Experiment, Script
 from pgdyno.spec.planned import PlannedRun
 
@@ -46,6 +48,7 @@ _ROUND_S_MAX = 15
 _PREPARED = re.compile(r"[\s(]*(?:select|insert|update|delete|merge|with|values|table)\b", re.I)
 # The time for fitting: of all statements, and for each of them.
 _FIT_S_MIN, _FIT_S_MAX, _FIT_S_OF_EACH = 40.0, 120.0, 0.24
+_FIND_S_MAX = 5.0
 _STATEMENT_TIMEOUT = "3s"
 # A statement is refused if this share of its executions fails. Others stay, and are counted.
 _FAILS_MIN = 0.5
@@ -273,6 +276,9 @@ class _Probe:
             with self.under_test.control("probe") as connection:
                 settings = mirror_load(script)["settings"]
                 asked = Asked(connection, settings.get("search_path", ""))
+                if name not in self.tried:
+                    values = self._found(connection, asked, script, name, statement)
+                    self.tried[name] = 0
                 while not values and self.tried.get(name, 0) < TURNS:
                     turn = self.tried[name] = self.tried.get(name, 0) + 1
                     values = other_values(asked, original, name, statement, turn=turn)
@@ -284,6 +290,16 @@ class _Probe:
                 said = redacted(failed.message)
                 self.left_out[name] = f"it always fails in {shape.name}: {said}"
         return is_changed
+
+    def _found(
+        self, connection: Connection, asked: Asked, script: Script, name: str, text: str
+    ) -> dict[int, Any]:
+        """Return values with which a statement succeeds when it is tried alone."""
+        capture = capture_of(script)
+        [statement] = [own for own in capture.statements if own.id == name]
+        fitting = Fitting(connection, capture, asked, seconds=_FIND_S_MAX)
+        fitting.texts = sent_texts(script)
+        return found_values(fitting, statement, text)
 
 
 def _without_traces(job: Job, count: int) -> Job:

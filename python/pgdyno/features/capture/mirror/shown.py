@@ -112,18 +112,19 @@ def _lines(own: Likeness) -> Iterator[LabelledLine]:
     others = [
         statement for statement in own.others if statement.time_ratio or statement.calls_ratio
     ]
-    for place, statement in enumerate(others[:_SHOWN_MAX]):
-        left = (
-            f", {statement.reason}"
-            if statement.verdict != "left out"
-            else f", left out: {statement.reason}"
-        )
-        said = f"{_share(statement)}: {shortened(statement.text)}{left}"
-        yield LabelledLine("" if place else "not", said)
-    if len(others) > _SHOWN_MAX:
-        rest = others[_SHOWN_MAX:]
-        yield LabelledLine("", f"and {len(rest)} others, {_sum_words(rest)}")
+    yield from _named("not", [row for row in others if row.verdict != "left out"])
+    yield from _named("left out", [row for row in others if row.verdict == "left out"])
     yield from _failed_lines(own)
+
+
+def _named(label: str, rows: Sequence[StatementLikeness]) -> Iterator[LabelledLine]:
+    """Yield the statements with most time, and the sum of the others."""
+    for place, row in enumerate(rows[:_SHOWN_MAX]):
+        said = f"{_share(row)}: {shortened(row.text)}, {row.reason}"
+        yield LabelledLine("" if place else label, said)
+    if len(rows) > _SHOWN_MAX:
+        rest = rows[_SHOWN_MAX:]
+        yield LabelledLine("", f"and {len(rest)} others, {_sum_words(rest)}")
 
 
 def _alike_words(own: Likeness) -> str:

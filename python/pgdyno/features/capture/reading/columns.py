@@ -92,11 +92,12 @@ class RawColumn:
     """Values of a column, which are used and not kept.
 
     `range`: the first and the last bound, of integers. `common`: the most common values of other
-    columns, each with its share of the rows.
+    columns, each with its share of the rows. `known`: all values of a text that statistics show.
     """
 
     range: tuple[str, str] | None = None
     common: tuple[tuple[str, float], ...] = ()
+    known: frozenset[str] = frozenset()
 
 
 def raw_columns(
@@ -110,7 +111,8 @@ def raw_columns(
             continue
         if kind_of(column) != "integer":
             common = tuple(zip(seen.hot, seen.hot_fractions, strict=False))
-            raw[column.table, column.bare_name] = RawColumn(common=common)
+            known = {*seen.hot, *seen.bounds} if kind_of(column) == "text" else ()
+            raw[column.table, column.bare_name] = RawColumn(common=common, known=frozenset(known))
         elif len(seen.bounds) > 1:
             raw[column.table, column.bare_name] = RawColumn((seen.bounds[0], seen.bounds[-1]))
     return raw

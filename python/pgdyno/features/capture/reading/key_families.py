@@ -160,9 +160,13 @@ class KeyFamilies:
         return is_key and len(column.column) < len(longer[1])
 
     def is_last_of_key(self, column: ColumnShape) -> bool:
-        """Return whether a column makes the key of several columns unique: the last one."""
-        places = [c.key_position for c in self._columns.values() if c.table == column.table]
-        return column.key_position > 0 and column.key_position == max(places)
+        """Return whether a column makes the key of several columns unique: the last one.
+
+        Not if the server makes the value of another one, as in `(id, at)` of a partitioned table.
+        """
+        own = [c for c in self._columns.values() if c.table == column.table and c.key_position]
+        is_made = any(c.identity or c.sequence for c in own if c.column != column.column)
+        return column in own and column.key_position == len(own) and not is_made
 
 
 def _are_named_alike(own: ColumnShape, other: ColumnShape) -> bool:

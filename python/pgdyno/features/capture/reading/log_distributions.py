@@ -235,6 +235,8 @@ def kind_of(
         return column.distribution.kind
     if observed.type in _KIND_OF_CAST:
         return _KIND_OF_CAST[observed.type]
+    if observed.labels:
+        return "enum"
     known = observed.known()
     if known and all(is_whole(value) for value in known):
         return "integer"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pgparse
 
+from pgdyno.features.capture.reading.arbiters import places_of
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parsed import TYPE_BEFORE, Parsed, parse
 from pgdyno.server.connect import FIRST_SQL
@@ -75,6 +76,7 @@ class LoggedShape:
         self.parameter_count = max((int(n) for n in _NUMBERED.findall(outside)), default=0)
         kept = set(_places_below(sql, _COUNTS, _PATH)) if literals else set()
         again = set(_places_below(sql, _REPEATS, None)) if literals else set()
+        kept.update(_places_of_indexes(sql) if literals else ())
         self._places = [
             ConstantPlace(
                 (start, end),
@@ -87,7 +89,9 @@ class LoggedShape:
         self._made: dict[tuple[Any, ...], LoggedStatement] = {}
         self._is_by_value = not is_cut and _BY_VALUE.match(sql) is not None
         self._by_value: dict[tuple[str, ...], LoggedStatement | None] = {}
-        self._is_plain = not self._is_by_value and not any(p.stays for p in self._places)
+        self._is_plain = not self._is_by_value and not any(
+            p.stays or p.repeats for p in self._places
+        )
         self._temporary_count = 0
 
     @property
@@ -174,18 +178,28 @@ class LoggedShape:
             # A utility statement takes no parameters; its first words are enough.
             original = parse(self._sql, self._names) if plain.reason == "unreadable" else plain
             return LoggedStatement(original, self.parameter_count)
-        casts = dict(self._casts(plain, positions))
-        text, types = self._text(constants, casts, same)
-        parsed = parse(text, self._names) if casts else plain
-        has_parameters = positions or parsed.parameters
-        can_be_asked = parsed.kind in _QUERIES and not (parsed.reason or parsed.temporary)
-        # Of PREPARE the text is that of the statement in it.
-        if has_parameters and can_be_asked and not self._names.accepts(parsed.text):
-            parsed.reason = "refused"
-        return LoggedStatement(parsed, self.parameter_count, positions, types)
+        made = None
+        for is_certain in (False, True):
+            casts = dict(self._casts(plain, positions, is_certain=is_certain))
+            text, types = self._text(constants, casts, same)
+            parsed = parse(text, self._names) if casts else plain
+            made = made or LoggedStatement(parsed, self.parameter_count, positions, types)
+            has_parameters = positions or parsed.parameters
+            can_be_asked = parsed.kind in _QUERIES and not (parsed.reason or parsed.temporary)
+            # Of PREPARE the text is that of the statement in it.
+            if not has_parameters or not can_be_asked or self._names.accepts(parsed.text):
+                return LoggedStatement(parsed, self.parameter_count, positions, types)
+        assert made is not None
+        made.parsed.reason = "refused"
+        return made
 
-    def _casts(self, plain: Parsed, positions: Sequence[int]) -> Iterator[tuple[int, str]]:
-        """Yield the types of numbers whose place in the statement does not give them one."""
+    def _casts(
+        self, plain: Parsed, positions: Sequence[int], *, is_certain: bool
+    ) -> Iterator[tuple[int, str]]:
+        """Yield the types of numbers whose place in the statement does not give them one.
+
+        Args: is_certain, every number has the type that a number has.
+        """
         for number, at in enumerate(positions, self.parameter_count + 1):
             place = self._places[at]
             raw = self._sql[place.position[0] : place.position[1]]
@@ -193,7 +207,7 @@ class LoggedShape:
             if place.is_list or not re.match(r"-?[\d.]", raw):
                 continue
             is_whole = re.fullmatch(r"-?\d+", raw) is not None
-            if is_whole and (use is None or use.use == "other"):
+            if is_whole and (is_certain or use is None or use.use == "other"):
                 yield number, "integer" if abs(int(raw)) <= _INT4_MAX else "bigint"
             elif not is_whole:
                 yield number, "numeric"
@@ -209,7 +223,8 @@ class LoggedShape:
             before = self._sql[last : place.position[0]]
             last = place.position[1]
             if place.stays:
-                made += before + str(constants[position])
+                raw = self._sql[place.position[0] : place.position[1]]
+                made += before + _as_in(raw, constants[position])
                 continue
             number = numbers[same[position]] if position in same else next_number
             next_number += position not in same
@@ -261,6 +276,13 @@ def _without(sql: str, literals: Sequence[tuple[int, int, bool]]) -> str:
         made += sql[last:start] + " "
         last = end
     return made + sql[last:]
+
+
+def _places_of_indexes(sql: str) -> Iterator[int]:
+    """Yield every place in what ON CONFLICT names: there the schema has its own constants."""
+    if "CONFLICT" in sql.upper():
+        for start, end in places_of(sql):
+            yield from range(start, end)
 
 
 def _places_below(sql: str, clauses: Sequence[str], path: Sequence[str] | None) -> Iterator[int]:

@@ -35,6 +35,7 @@ from pgdyno.features.capture.reading.parsed import Parsed
 from pgdyno.features.capture.schema import ColumnShape
 
 # Fewer transactions than this do not show what parameters follow from.
+_TEXTS = ("", "text", "character varying")
 _ENOUGH = 10
 
 # The sources of a step, and what decides its turns, by the steps up to it.
@@ -100,6 +101,28 @@ class Context:
         place = (key.table, key.column) if key else ("", "")
         return place if place in self._targets else None
 
+    def use_by_values(self, tables: Sequence[str], values: Sequence[Value]) -> Parameter | None:
+        """Return a column of these tables that has all values of a text; keys come first.
+
+        So a name finds its row, even if the text of the statement does not compare the two.
+        """
+        seen = {value for value in values if isinstance(value, str)}
+        places = [
+            (not column.is_unique, place)
+            for place, column in self.columns.items()
+            if place[0] in tables and seen <= self.raw.get(place, RawColumn()).known
+        ]
+        if not seen or len(seen) == len(values) or not places:
+            return None
+        _, (table, name) = min(places)
+        return Parameter("equal", table, name)
+
+    @cached_property
+    def enums(self) -> Sequence[frozenset[str]]:
+        """Return the labels of each enum."""
+        known = {frozenset(column.distribution.labels) for column in self.columns.values()}
+        return sorted(known - {frozenset()}, key=sorted)
+
     @cached_property
     def _targets(self) -> set[tuple[str, str]]:
         references = [column.references for column in self.columns.values() if column.references]
@@ -107,8 +130,7 @@ class Context:
 
     def is_last_of_key(self, column: ColumnShape) -> bool:
         """Return whether a column alone, or as the last of several, makes its row unique."""
-        keys = [c.key_position for c in self.columns.values() if c.table == column.table]
-        return column.is_unique or 0 < column.key_position == max(keys)
+        return column.is_unique or self.sources.is_last_of_key(column)
 
 
 def templates_of(
@@ -335,6 +357,10 @@ def _observed(
         column = context.columns.get((use.table, use.column))
         if column is not None and is_inside(column, type_) and element_of(column) is None:
             use = Parameter("other")
+        values = [row[position] if position < len(row) else False for row in rows]
+        is_literal = 0 < statement.parameter_count <= position
+        if use == Parameter("other") and type_ in _TEXTS and not is_literal:
+            use = context.use_by_values(parsed.tables, values) or use
         made.append(
             Observed(
                 step=number,
@@ -342,10 +368,11 @@ def _observed(
                 use=use,
                 type=type_,
                 instances=instances,
-                values=[row[position] if position < len(row) else False for row in rows],
+                values=values,
                 times_s=times_s,
                 sessions=sessions,
-                is_literal=0 < statement.parameter_count <= position,
+                is_literal=is_literal,
+                enums=context.enums,
             )
         )
     return made

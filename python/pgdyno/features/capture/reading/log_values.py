@@ -60,6 +60,7 @@ _INSTANCES_MIN = 10
 # that are arguments of functions or operators.
 _SHORT, _LARGE = 2, 10_000
 _INTERVAL = re.compile(r"(?:[-+]?[\d.:]+\s*(?:[a-z]{0,12})\s*){1,8}", re.I)
+_TIME_WORDS = {"epoch", "infinity", "-infinity", "now", "today", "tomorrow", "yesterday"}
 _SYSTEM_NAME = re.compile(r"pg_[a-z_]+")
 # Nearly all values of a list are arrays; others were cut.
 _NEARLY_ALL = 0.99
@@ -165,15 +166,17 @@ def _drawn(
             distribution=access,
             is_not_null=not column.is_not_null and None not in observed.values,
         )
+    if kind == "enum":
+        return Drawn(distribution=_of_labels(observed, kind, None))
     return Drawn(distribution=distribution_of(observed, kind))
 
 
-def _of_labels(observed: Observed, kind: ValueKind, column: ColumnShape) -> Distribution:
+def _of_labels(observed: Observed, kind: ValueKind, column: ColumnShape | None) -> Distribution:
     """Return how often each label of an enum, or each truth value, was written."""
-    labels = column.distribution.labels
+    labels = column.distribution.labels if column else tuple(sorted(observed.labels))
     known = [text for text in observed.known() if kind == "boolean" or text in labels]
     if kind == "boolean" or not known:
-        return distribution_of(observed, "boolean") if known else column.distribution
+        return column.distribution if column and not known else distribution_of(observed, kind)
     hot = tuple(Hot(value=v, fraction=n / len(known)) for v, n in Counter(known).most_common())
     nulls = sum(value is None for value in observed.values) / len(observed.values)
     return Distribution(kind="enum", null_fraction=nulls, distinct=len(hot), hot=hot, labels=labels)
@@ -266,8 +269,9 @@ def _element(
         (),
         [item for items in lists for item in items][few],
         (),
+        enums=observed.enums,
     )
-    return Drawn(distribution=distribution_of(some, kind_of(some, None, None)))
+    return _drawn(some, None, kind_of(some, None, None), raw)
 
 
 def _spread(lengths: Sequence[int]) -> Spread:
@@ -279,6 +283,9 @@ def _now(observed: Observed, kind: ValueKind) -> Source | None:
     numbers = observed.numbers if kind in TIMES else None
     if numbers is None or not len(observed.times_s):
         return None
+    if sum(value is None for value in observed.values) > len(observed.values) / 2:
+        # Most calls have no time, such as those that start a job at once.
+        return Constant(value=None)
     behind = np.array(observed.times_s) - numbers
     behind = behind[np.isfinite(behind)]
     width_s = 86_400.0 if kind == "date" else _NOW_S
@@ -307,6 +314,8 @@ def _word_or_window(observed: Observed, column: ColumnShape | None) -> Source | 
     if observed.use.argument is not None and observed.use.argument.is_word:
         shown = [text for text in observed.known() if OWN_WORD.fullmatch(text)]
         return Constant(value=shown[0] if shown else observed.use.argument.values[0])
+    if observed.is_literal and (timely := set(observed.known())) <= _TIME_WORDS and timely:
+        return Constant(value=min(timely))
     if observed.type == "interval" and not (column and column.type == "interval"):
         # The size of a window of time, such as `now() - interval '1 day'`.
         [(window, _)] = Counter(observed.known()).most_common(1)

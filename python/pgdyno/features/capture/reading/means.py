@@ -7,8 +7,14 @@ from collections.abc import Iterable, Mapping
 
 from pgdyno.features.capture.model import Counters
 
-_PARAMETER = r"\$\d+(?:::[a-z_ ]+(?:\[\])?)?"
+_TYPE = (
+    r"(?:(?:timestamp|time)(?:\(\d\))? with(?:out)? time zone|double precision|character varying"
+    r"|[a-z_0-9.]+)"
+)
+_PARAMETER = rf"\$\d+(?:::{_TYPE}(?:\[\])?)?"
 _LIST = re.compile(rf"(?:= ?any ?\( ?|\bin ?\( ?){_PARAMETER}(?: ?, ?{_PARAMETER})* ?\)")
+_NOT_LIST = re.compile(rf"(?:<> ?all ?\( ?|\bnot in ?\( ?){_PARAMETER}(?: ?, ?{_PARAMETER})* ?\)")
+_EXTRACT = re.compile(r"\bextract ?\( ?[a-z]+ from\b")
 # The server counts them as constants, except in tests such as IS NULL. A log has them.
 _WORDS = re.compile(r"(?<!is )(?<!not )\b(?:true|false|null)\b")
 _TYPED = re.compile(r"\b(?:interval|date|time|timestamp|timestamptz) \$")
@@ -24,8 +30,9 @@ def form_of(text: str, *, is_of_any_length: bool = True) -> str:
     may be any: then a list is one parameter, and several rows of VALUES are one row.
     """
     line = " ".join(_COMMENT.sub(" ", text).lower().split())
+    line = _EXTRACT.sub("extract($1 from", line)
     if is_of_any_length:
-        line = _LIST.sub("= any ($)", line)
+        line = _LIST.sub("= any ($)", _NOT_LIST.sub("<> all ($)", line))
     line = _TYPED.sub("$", re.sub(_PARAMETER, "$", _WORDS.sub("$1", line)))
     return _ROWS.sub(r"\1\2", line) if is_of_any_length else line
 

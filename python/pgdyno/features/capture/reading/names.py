@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from typing import TYPE_CHECKING
 
 from pgdyno.features.capture.reading.functions import Functions
 from pgdyno.features.capture.schema import parts_of
+
+if TYPE_CHECKING:
+    from pgdyno.features.capture.reading.arbiters import Arbiter
 
 TEMPORARY = "pg_temp"
 
@@ -22,12 +26,14 @@ class Names:
         generated: Set[tuple[str, str]] = frozenset(),
         roles: Set[str] = frozenset(),
         accepts: Callable[[str], bool] = lambda _: True,
+        arbiters: Mapping[str, Sequence[Arbiter]] | None = None,
     ) -> None:
         """Take what is known of a database.
 
         Args: columns by qualified table; path, the schemas in the order of search_path; fixed_keys,
         keys by table that cannot get new values; generated, columns by table and name; roles
-        of the server; accepts, whether the server accepts a statement with its parameters.
+        of the server; accepts, whether the server accepts a statement with its parameters;
+        arbiters, the unique indexes with constants by table.
         """
         self._fixed_keys, self._generated = fixed_keys or {}, generated
         self._roles, self.accepts = roles, accepts
@@ -36,6 +42,7 @@ class Names:
         self._tables = {parts_of(name): name for name in columns}
         self._path = path
         self.functions = functions
+        self.arbiters = arbiters or {}
 
     def table(self, schema: str | None, name: str) -> str:
         """Return the qualified name of a table, "" without a table."""

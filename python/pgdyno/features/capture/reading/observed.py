@@ -25,7 +25,8 @@ class Observed:
 
     `instances`: the transaction of each value. `times_s`: Unix time of each call. `sessions`: the
     session of each call. `type`: as SQL, "" if it is not known. `is_literal`: it is a constant in
-    the text of a statement that has other parameters, so a part of the program.
+    the text of a statement that has other parameters, so a part of the program. `enums`: labels of
+    each enum of the schema.
     """
 
     step: int
@@ -37,6 +38,14 @@ class Observed:
     times_s: Sequence[float]
     sessions: Sequence[str] = ()
     is_literal: bool = False
+    enums: Sequence[frozenset[str]] = ()
+
+    @cached_property
+    def labels(self) -> frozenset[str]:
+        """Return the labels of the enum that has all values, which the schema shows; else none."""
+        lists = [items for items in self.lists if items is not None]
+        seen = {str(item) for items in lists for item in items} or set(self.known())
+        return next((labels for labels in self.enums if seen and seen <= labels), frozenset())
 
     @cached_property
     def numbers(self) -> FloatArray | None:

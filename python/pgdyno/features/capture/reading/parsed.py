@@ -10,6 +10,7 @@ import pgparse
 
 from pgdyno.features.capture.model import StatementKind
 from pgdyno.features.capture.reading import temporary, utilities
+from pgdyno.features.capture.reading.arbiters import with_index, without_index
 from pgdyno.features.capture.reading.assigned import Assigned, assigned_in, deleted_in
 from pgdyno.features.capture.reading.names import TEMPORARY, Names
 from pgdyno.features.capture.reading.parameter_uses import (
@@ -83,6 +84,7 @@ TYPE_BEFORE = (
     r"|timetz|timestamptz|uuid|jsonb?|numeric|inet|bytea)\s*"
 )
 _TYPED = re.compile(rf"{TYPE_BEFORE}(\$\d+)", re.I)
+_WORD = re.compile(rb"[A-Za-z]\w*(?![\w'&])")
 _EXTRACT = re.compile(r"\bextract\s*\(\s*(\$\d+)\s+FROM\b", re.I)
 
 
@@ -151,6 +153,9 @@ def _parse(text: str, names: Names) -> Parsed:
         return Parsed(_first_words(clean), reason="unreadable")
     if len(statements) != 1:
         return Parsed(_first_words(clean), reason="several" if statements else "empty")
+    if "CONFLICT" in clean.upper():
+        clean = with_index(clean, statements, names)
+        statements = pgparse.parse(clean)
     [(node, tree)] = statements[0]["stmt"].items()
     if node == "TransactionStmt":
         kind = _TRANSACTION.get(tree["kind"])
@@ -272,7 +277,7 @@ def _always_quoted(name: str) -> str:
 
 def _of_data(text: str, node: str, tree: Tree, names: Names) -> Parsed:
     parsed = Parsed(text, kind=_KINDS.get(node, "other"))
-    if _has_constants(tree):
+    if _has_constants(without_index({node: tree}, names), text.encode()):
         parsed.text, parsed.reason = pgparse.normalize(text), "constants"
         return parsed
     reader = Reader(node, tree, names)
@@ -305,12 +310,17 @@ def _of_data(text: str, node: str, tree: Tree, names: Names) -> Parsed:
     return parsed
 
 
-def _has_constants(tree: Tree) -> bool:
-    """Return whether a text or a large number is in the statement: it may be a value of a row."""
+def _has_constants(tree: Tree, raw: bytes) -> bool:
+    """Return whether a text or a large number is in the statement: it may be a value of a row.
+
+    A word of the grammar is none, such as `year` in `extract(year FROM at)`.
+    """
     for name, item in nodes(tree):
         if name == "A_Const":
+            place = item.get("location", 0)
             number = item.get("ival", {}).get("ival", 0) if "ival" in item else 0
-            if item.get("sval", {}).get("sval") or "fval" in item or number >= _LARGE_NUMBER:
+            is_text = item.get("sval", {}).get("sval") and not _WORD.match(raw, max(place, 0))
+            if is_text or "fval" in item or (number >= _LARGE_NUMBER and place >= 0):
                 return True
     return False
 

@@ -18,6 +18,7 @@ from pgdyno.errors import InterruptedByUser
 from pgdyno.features.capture.model import Capture, Counters, Header
 from pgdyno.features.capture.reading import catalog, counted
 from pgdyno.features.capture.reading.accepted import prepared
+from pgdyno.features.capture.reading.arbiters import arbiters_of
 from pgdyno.features.capture.reading.assembly import Assembly
 from pgdyno.features.capture.reading.casts import type_in_use
 from pgdyno.features.capture.reading.columns import (
@@ -274,6 +275,7 @@ class Reading:
             generated={(c.table, c.bare_name) for c in self.schema.columns if c.generated},
             roles=self._roles,
             accepts=self._accepts,
+            arbiters=arbiters_of(self.schema.objects),
         )
 
     def _accepts(self, text: str) -> bool:

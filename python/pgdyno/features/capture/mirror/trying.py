@@ -1,0 +1,132 @@
+"""Values with which a refused statement succeeds: tried one after the other, and rolled back.
+
+A candidate is kept if the statement succeeds, or if the server then refuses it for another reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pgdyno.errors import SpecError
+from pgdyno.features.capture.mirror.candidates import columns_of
+from pgdyno.features.capture.mirror.fitting import Fitting
+from pgdyno.features.capture.model import (
+    Constant,
+    Drawn,
+    Fresh,
+    Linear,
+    ListOf,
+    Now,
+    OfColumn,
+    Source,
+    Statement,
+)
+from pgdyno.server.connect import Connection
+from pgdyno.server.grammar import statements_of
+
+_REASONS_MAX, _WORDS_MAX = 4, 24
+_TEXTS = ("text", "character varying", "character", "name")
+_FREE = Constant | Drawn | Linear | ListOf | Now | OfColumn
+_DOCUMENTS = ("[]", "{}", "[{}]")
+_WORD = re.compile(r"'([^'\s]{1,40})'")
+# A value that may not be NULL is no better than the one before.
+_NO_NULL = ("23502", "22004")
+# The functions that a role may call are those whose words it may read.
+_BODIES = (
+    "SELECT p.prosrc FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang"
+    " WHERE p.proname = ANY(%s) AND l.lanname IN ('sql', 'plpgsql')"
+)
+
+
+def found_values(fitting: Fitting, statement: Statement, text: str) -> dict[int, Source]:
+    """Return values for parameters with which the statement succeeds; empty if none are found."""
+    trial = fitting.trial_of(statement, text)
+    if trial is None:
+        return {}
+    chosen: dict[int, Source] = {}
+    refused = trial.refusal(chosen)
+    own = trial.template.steps[trial.step].parameters
+    offers = list(_candidates(fitting.connection, statement, text, trial.types, own))
+    seen = {refused}
+    for _ in range(_REASONS_MAX if refused else 0):
+        better: tuple[int, Source, tuple[str, str]] | None = None
+        for place, source in offers:
+            if fitting.is_over():
+                return {}
+            said = trial.refusal({**chosen, place: source})
+            if said is None:
+                return {**chosen, place: source}
+            if better is None and said not in seen and said[0] not in _NO_NULL:
+                better = place, source, said
+        if better is None:
+            break
+        chosen[better[0]] = better[1]
+        seen.add(better[2])
+    return {}
+
+
+def _candidates(
+    connection: Connection,
+    statement: Statement,
+    text: str,
+    types: Sequence[str],
+    own: Sequence[Source],
+) -> Iterator[tuple[int, Source]]:
+    """Yield other values by place: of the column, words of functions, documents, NULL."""
+    columns = {column.name: column for column in columns_of(connection, statement.tables)}
+    inserted, called = _inserted(text)
+    words = _words(connection, called)
+    places = [
+        (place, kind)
+        for place, (kind, source) in enumerate(zip(types, own, strict=False))
+        if isinstance(source, _FREE)
+    ]
+    for place, source in enumerate(own[: len(types)]):
+        column = columns.get(inserted.get(place + 1, ""))
+        if column is not None and isinstance(source, _FREE | Fresh):
+            given = OfColumn(table=column.table, column=column.name, is_not_null=True)
+            if given != source:
+                yield place, given
+    for place, kind in places:
+        for word in words if kind in _TEXTS else ():
+            yield place, Constant(value=word)
+        for document in _DOCUMENTS if kind in ("json", "jsonb") else ():
+            yield place, Constant(value=document)
+    for place, _ in places:
+        yield place, Constant(value=None)
+
+
+def _inserted(text: str) -> tuple[dict[int, str], set[str]]:
+    """Return the column of each parameter that an INSERT writes, and the functions called."""
+    columns: dict[int, str] = {}
+    called: set[str] = set()
+    try:
+        statements = statements_of(text, where="a statement")
+    except SpecError:
+        return columns, called
+    for name, item in (node for own in statements for node in own.nodes()):
+        if name == "FuncCall":
+            called.add(item["funcname"][-1]["String"]["sval"])
+        elif name == "InsertStmt":
+            names = [column["ResTarget"]["name"] for column in item.get("cols", ())]
+            select = item.get("selectStmt", {}).get("SelectStmt", {})
+            for row in select.get("valuesLists", ()):
+                for column, value in zip(names, row["List"]["items"], strict=False):
+                    number = _number(value)
+                    if number:
+                        columns[number] = column
+    return columns, called
+
+
+def _number(value: Mapping[str, Any]) -> int:
+    while "TypeCast" in value:
+        value = value["TypeCast"]["arg"]
+    return int(value["ParamRef"]["number"]) if "ParamRef" in value else 0
+
+
+def _words(connection: Connection, called: set[str]) -> list[str]:
+    rows = connection.execute(_BODIES, [sorted(called)]).fetchall() if called else []
+    words = dict.fromkeys(word for (body,) in rows for word in _WORD.findall(body))
+    return list(words)[:_WORDS_MAX]
