@@ -20,13 +20,18 @@ YOURS, FAST = (PlannedVariant(name, Variant(name=name)) for name in ("yours", "f
 class _Servers:
     """Notes what it is asked for, and refuses one variant."""
 
-    def __init__(self, refused: str = "") -> None:
+    def __init__(self, refused: str = "", takes_s: float = 0.0) -> None:
         self.asked: list[str] = []
+        self.now_ns = 0
+        self.changed_ns: list[int] = []
         self._refused = refused
+        self._takes_ns = round(takes_s * S_NS)
 
     def switch(self, running: PlannedVariant, after: PlannedVariant) -> None:
         assert running is YOURS
         self.asked.append(after.name)
+        self.now_ns += self._takes_ns
+        self.changed_ns.append(self.now_ns)
         if after.name == self._refused:
             raise ServerError("unrecognized value", hint="")
 
@@ -48,15 +53,15 @@ def interval(ended_s: float, latency_s: float = 0.0) -> Interval:
 
 def taken(servers: _Servers, *, latency_s: float = 0.0) -> list[dict[str, Any]]:
     """Return the turns of a load of 6 s; the clock shows when each of its records arrives."""
-    now_ns = [0]
-    clock = SimpleNamespace(now_ns=lambda: now_ns[0])
+    clock = SimpleNamespace(now_ns=lambda: servers.now_ns)
     stage = cast(Stage, SimpleNamespace(servers=servers, clock=clock))
     cell, order = Cell((0,), 1, variant=YOURS), (FAST, YOURS, FAST)
     planned = PlannedRun(1, "turns", 1, cell, 0, 6 * S_NS, 1, turns=order, turn_ns=2 * S_NS)
     load = Turns(planned, stage, cast(UnderTest, None))
     load.see(Phase(time_ns=0, phase="measure", event="begin"))
     for tenth in range(1, 61):
-        now_ns[0] = tenth * S_NS // 10
+        # Records wait while the settings change.
+        servers.now_ns = max(servers.now_ns, tenth * S_NS // 10)
         load.see(interval(tenth / 10, latency_s))
     load.see(Phase(time_ns=6 * S_NS, phase="measure", event="end"))
     turns: list[dict[str, Any]] = load.document()["turns"]
@@ -81,3 +86,13 @@ def test_after_slow_statements_a_turn_counts_later_but_at_least_half_of_it() -> 
 def test_settings_that_the_server_refuses_spoil_their_turns_alone() -> None:
     turns = taken(_Servers(refused="fast"))
     assert [turn["refused"] for turn in turns] == ["unrecognized value", "", "unrecognized value"]
+
+
+def test_a_turn_never_counts_before_its_settings_are_there() -> None:
+    servers = _Servers(takes_s=1.6)
+    turns = taken(servers)
+    begun = [turn for turn in turns if turn["from_ns"]]
+    assert len(begun) >= 2
+    for turn, changed_ns in zip(begun, servers.changed_ns, strict=False):
+        assert turn["from_ns"] >= changed_ns
+        assert turn["to_ns"] - turn["from_ns"] >= S_NS or turn is begun[-1], "half of its length"

@@ -18,7 +18,8 @@ from pgdyno.spec.planned import PlannedRun
 TURNS = "turns.json"
 """The document of a run: each turn with its variant, its window, and its WAL."""
 # A session reads a changed configuration between two statements. So a turn counts only after this
-# time and this number of latencies, but at the latest after half of it.
+# time and this number of latencies, but at the latest after half of it. If the change itself takes
+# longer, the turn ends later, because it counts for at least half of its length.
 _SETTLE_NS = 200_000_000
 _SETTLE_LATENCIES = 1.5
 _WAL = "SELECT CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_insert_lsn() - '0/0' END"
@@ -63,12 +64,14 @@ class Turns:
         elif isinstance(record, Interval) and record.phase == "measure" and self._done:
             self._latency_sum_ns += record.latency_sum_ns
             self._ended_count += record.counts.completed
-            if record.time_ns - self._began_ns >= len(self._done) * self._planned.turn_ns:
+            from_ns, turn_ns = self._done[-1]["from_ns"], self._planned.turn_ns
+            due_ns = self._began_ns + len(self._done) * turn_ns
+            if not from_ns and record.time_ns >= self._settled_ns:
+                self._done[-1] |= {"from_ns": record.time_ns, "wal_bytes": self._written()}
+            elif from_ns and record.time_ns >= max(due_ns, from_ns + turn_ns // 2):
                 self._end(record.time_ns)
                 if len(self._done) < len(self._planned.turns):
                     self._begin()
-            elif not self._done[-1]["from_ns"] and record.time_ns >= self._settled_ns:
-                self._done[-1] |= {"from_ns": record.time_ns, "wal_bytes": self._written()}
 
     def document(self) -> dict[str, Any]:
         """Return each turn: variant, window, WAL that was written, and why it was refused."""
@@ -88,7 +91,8 @@ class Turns:
         wait_ns = _SETTLE_NS + round(_SETTLE_LATENCIES * latency_ns)
         half_ns = self._planned.turn_ns // 2
         due_ns = self._began_ns + len(self._done) * self._planned.turn_ns
-        self._settled_ns = min(self._stage.clock.now_ns() + wait_ns, due_ns + half_ns)
+        now_ns = self._stage.clock.now_ns()
+        self._settled_ns = max(now_ns + _SETTLE_NS, min(now_ns + wait_ns, due_ns + half_ns))
         self._latency_sum_ns = self._ended_count = 0
         self._done.append({"variant": turn.id, "from_ns": 0, "to_ns": 0, "refused": refused})
 

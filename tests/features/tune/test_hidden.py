@@ -77,8 +77,8 @@ BITMAP = (
 WAL = ("-c", "2", "--goal", "wal_per_tx")
 
 SURFACES = (
-    # A checkpoint follows another, and after each all pages go into the WAL again. Compression always
-    # helps against that, so it is on already.
+    # A checkpoint follows another, and after each all pages go into the WAL again. Compression
+    # always helps against that, so it is on already.
     Planted("max_wal_size", "32MB", UPDATES, WAL, ("wal_compression=on",)),
     # The planner reads the whole table rather than 200 rows by the index.
     Planted(
