@@ -97,7 +97,7 @@ def test_two_contrasts_of_one_variant_look_different() -> None:
 def test_settings_that_differ_are_named_with_what_each_server_has() -> None:
     lines = [line.split() for line in words_of(compared()).splitlines()]
     assert ["setting", "128MB", "4GB", "bad"] in lines
-    assert ["shared_buffers", "128MB", "4GB", "–"] in lines
+    assert ["shared_buffers", "128MB", "4GB", "not", "read"] in lines
 
 
 @pytest.mark.parametrize("width", [100, 80, 72])
