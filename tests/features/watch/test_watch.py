@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pgdyno.features.watch.page import watch_page
 from tests.features.watch.examples import text_of
 from tests.fixtures.clusters import Make, connection, make_cluster, run_sql, scalar
 from tests.fixtures.command import Command, eventually, server_options, under_way
@@ -19,7 +20,6 @@ from tests.fixtures.command import Command, eventually, server_options, under_wa
 from pgdyno.errors import InterruptedByUser, ServerError
 from pgdyno.features.doctor.examine import Examination
 from pgdyno.features.watch import statements
-from pgdyno.features.watch.page import watch_page
 from pgdyno.features.watch.panels import watch_findings
 from pgdyno.features.watch.segments import document_again
 from pgdyno.features.watch.statements import KnownTexts
