@@ -266,3 +266,20 @@ def test_the_answer_says_on_which_side_rows_and_blocks_are_not_counted(
     both = (source, SEEN) if who == "source" else (SOURCE, replace(SEEN, counters=None))
     shown = shown_of_cells([CellFindings("15", "mirror", likeness_of(*both), is_main=True)])
     assert words in shown.tables[-1].below
+
+
+def test_a_statement_that_is_missing_does_not_make_the_calls_of_all_others_differ() -> None:
+    texts = ("SELECT 1", "UPDATE t", "SELECT 2")
+    source = {**SOURCE, "statements": [row(text) for text in (*texts, "INSERT t")]}
+    half = {name: value / 2 for name, value in COUNTED.items()}
+    seen = CopySeen(calls=dict.fromkeys(texts, 50.0), counters=dict.fromkeys(texts, half))
+    known = verdicts(likeness_of(source, seen))
+    assert known == {**dict.fromkeys(texts, "alike"), "INSERT t": "not alike"}
+
+
+def test_what_is_left_out_has_a_line_with_its_label() -> None:
+    source = {**SOURCE, "statements": [row("SELECT 1"), row("COPY t", "it is refused")]}
+    likeness = likeness_of(source, SEEN)
+    section = shown_of_cells([CellFindings("15", "mirror", likeness, is_main=True)])
+    words = {line.label: line.said for line in blocks_of(section.blocks, LabelledLine)}
+    assert words["left out"] == "50 % of the time: COPY t, it is refused"

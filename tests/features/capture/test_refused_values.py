@@ -67,5 +67,5 @@ def test_partitions_words_of_functions_and_labels_fail_in_no_call(
         assert likeness["failed"] == []
         sent = {row["text"][:6]: row["copy"]["calls"] for row in likeness["statements"]}
         assert min(sent["INSERT"], sent["SELECT"]) > 0, likeness["sentence"]
-        # Most jobs have no time of their own, so the mirror's are due at once.
+        # Most calls have NULL in place of a time, so the mirror's jobs are due at once.
         assert run_sql(core, "SELECT count(*) FROM job WHERE run_at <= now()") > [(0,)]

@@ -31,9 +31,9 @@ _TEXTS = ("text", "character varying", "character", "name")
 _FREE = Constant | Drawn | Linear | ListOf | Now | OfColumn
 _DOCUMENTS = ("[]", "{}", "[{}]")
 _WORD = re.compile(r"'([^'\s]{1,40})'")
-# A value that may not be NULL is no better than the one before.
+# The server wants a value, so NULL does not help.
 _NO_NULL = ("23502", "22004")
-# The functions that a role may call are those whose words it may read.
+# Bodies of functions in these languages have the words with which they compare arguments.
 _BODIES = (
     "SELECT p.prosrc FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang"
     " WHERE p.proname = ANY(%s) AND l.lanname IN ('sql', 'plpgsql')"

@@ -120,13 +120,13 @@ def _chosen(insert: Mapping[str, Any], names: Names) -> Arbiter | None:
 
 
 def _columns(tree: Any) -> frozenset[str]:
-    found = set()
+    columns: set[str] = set()
     for name, part in nodes({"": tree}):
         if name == "IndexElem" and "name" in part:
-            found.add(part["name"])
+            columns.add(part["name"])
         elif name == "ColumnRef":
-            found |= {field["String"]["sval"] for field in part["fields"][-1:] if "String" in field}
-    return frozenset(found)
+            columns |= {last["String"]["sval"] for last in part["fields"][-1:] if "String" in last}
+    return frozenset(columns)
 
 
 def _constants(tree: Any) -> tuple[str, ...]:

@@ -313,7 +313,7 @@ def _of_data(text: str, node: str, tree: Tree, names: Names) -> Parsed:
 def _has_constants(tree: Tree, raw: bytes) -> bool:
     """Return whether a text or a large number is in the statement: it may be a value of a row.
 
-    A word of the grammar is none, such as `year` in `extract(year FROM at)`.
+    Words of the grammar do not count, such as `year` in `extract(year FROM at)`.
     """
     for name, item in nodes(tree):
         if name == "A_Const":
