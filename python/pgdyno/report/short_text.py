@@ -29,6 +29,8 @@ _IMPORTANT = {
     "valid": (9, 1),
     "note": (7, 3),
     "left out": (7, 2),
+    "alike": (8, 2),
+    "not": (6, 2),
     "NOT VALID": (8, 2),
     "doubt": (6, 2),
     "repeated": (6, 2),
