@@ -21,19 +21,19 @@ from pgdyno.designs import DESIGNS
 RENEW = ".venv/bin/python -m tests.outputs.rendered"
 
 
-# Not numbers that were measured: versions, addresses, dates, and what draws a picture.
-NOT_READ = re.compile(
-    r"<(style|script|svg)\b.*?</\1>|<[^>]+>|PostgreSQL\s+[\d.]+|\d+(\.\d+){2,}", re.DOTALL
-)
+# Not numbers that were measured: what draws a picture; then versions, addresses, kernels.
+MARKUP = re.compile(r"<(style|script|svg)\b.*?</\1>|<[^>]+>", re.DOTALL)
+NAMES = re.compile(r"PostgreSQL[\s|]+[\d.]+|\d+(\.\d+){2,}|load [\d.]+ on")
 FRACTION = re.compile(r"(?<![\w.,])(\d[\d,]*\.\d+)(?![\w.])")
 
 
 def long_numbers(content: str) -> list[str]:
     """Return the numbers with a fraction and more than three digits; an end may have one more."""
+    text = NAMES.sub(" ", MARKUP.sub(" ", content))
     found = []
-    for match in FRACTION.finditer(NOT_READ.sub(" ", content)):
+    for match in FRACTION.finditer(text):
         digits = match[1].replace(",", "").replace(".", "").lstrip("0")
-        is_end = content[: match.start()].rstrip().endswith(" to")
+        is_end = text[: match.start()].rstrip().endswith(" to")
         if len(digits) > 3 + is_end:
             found.append(match[1])
     return found

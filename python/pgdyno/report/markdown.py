@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from pgdyno.analysis.findings import ExperimentFindings
+from pgdyno.redaction import printable
 from pgdyno.report import figures, svg, tiles, words
 from pgdyno.report.blocks import BlockAnswer, BlockSection, TableBlock, Tile, blocks_of
 from pgdyno.report.compare_charts import round_charts
@@ -72,7 +73,7 @@ def markdown_with(
         ),
         f"Made by pgdyno {findings.version}. Intervals are 95 %.",
     ]
-    return "\n".join(text) + "\n", pictures
+    return printable("\n".join(text) + "\n"), pictures
 
 
 def answer_markdown(answer: BlockAnswer, remarks: Sequence[str] = ()) -> str:
@@ -97,7 +98,8 @@ def answer_markdown(answer: BlockAnswer, remarks: Sequence[str] = ()) -> str:
         ]
         for table in section.tables:
             text += _rows(_as_table(table))
-    return "\n".join([*text, f"Made by pgdyno {head.version}. {_cell(answer.method)}"]) + "\n"
+    text.append(f"Made by pgdyno {head.version}. {_cell(answer.method)}")
+    return printable("\n".join(text) + "\n")
 
 
 def _stopped(findings: ExperimentFindings) -> Iterator[str]:

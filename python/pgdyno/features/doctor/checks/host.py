@@ -6,7 +6,7 @@ from pgdyno.features.doctor.check import check
 from pgdyno.features.doctor.check_facts import CheckFacts
 from pgdyno.features.doctor.finding import Judgement, Unknown, bad, good, warn
 from pgdyno.features.doctor.host_facts import Limits
-from pgdyno.quantities import counted, format_bytes, percent
+from pgdyno.quantities import counted, format_bytes, percent, plain
 
 _FAST_CLOCKS = {"tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"}
 _NEIGHBOUR_CORES = 0.1
@@ -268,7 +268,7 @@ def neighbours(facts: CheckFacts) -> Judgement:
         if neighbour.busy_cores >= _NEIGHBOUR_CORES
     ]
     total = sum(program.busy_cores for program in busy)
-    load = f"load {host.load_1min_ratio:g} on {host.cores} cores"
+    load = f"load {plain(host.load_1min_ratio)} on {host.cores} cores"
     if not busy:
         return good(f"no other program is busy, {load}")
     names = ", ".join(f"{program.name} {program.busy_cores:.1f}" for program in busy[:4])
