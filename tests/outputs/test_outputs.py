@@ -30,13 +30,13 @@ FRACTION = re.compile(r"(?<![\w.,])(\d[\d,]*\.\d+)(?![\w.])")
 def long_numbers(content: str) -> list[str]:
     """Return the numbers with a fraction and more than three digits; an end may have one more."""
     text = NAMES.sub(" ", MARKUP.sub(" ", content))
-    found = []
+    long = []
     for match in FRACTION.finditer(text):
         digits = match[1].replace(",", "").replace(".", "").lstrip("0")
         is_end = text[: match.start()].rstrip().endswith(" to")
         if len(digits) > 3 + is_end:
-            found.append(match[1])
-    return found
+            long.append(match[1])
+    return long
 
 
 def hashes_in(sums: str) -> dict[str, str]:
