@@ -38,9 +38,7 @@ def test_the_statement_and_the_part_that_changed_most_are_first() -> None:
     ]
     times = [change for change in changes if change.kind == "time"]
     assert times[0].name == "commit: WAL flush to disk"
-    assert times[0].words.endswith(
-        "ms (+2.299 to +2.911): 5.21 | 7.81 ms  commit: WAL flush to disk"
-    )
+    assert times[0].words.endswith("ms (+2.30 to +2.91): 5.21 | 7.81 ms  commit: WAL flush to disk")
     assert len(times) <= 5
 
 

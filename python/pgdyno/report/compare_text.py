@@ -215,6 +215,8 @@ def _difference(page: TextPage, contrast: ContrastFindings) -> Iterator[str]:
     is_early = is_too_early(difference, parts)
     note = " (no interval yet)" if is_early else ""
     decimals = difference_decimals(total, parts, is_early=is_early)
+    # A part that would be printed as 0 belongs to the rest.
+    parts = [part for part in parts if round(part.ms.value, decimals)]
     yield f"  where the difference of {signed(total.value, decimals)} ms per transaction is{note}"
     rest = total.value - sum(part.ms.value for part in parts)
     for part in parts:

@@ -30,9 +30,9 @@ def test_the_text_reads_as_one_looks_for_it() -> None:
     ]
     at = lines.index("top of DB time")
     assert lines[at - 2 : at] == [
-        "sessions    22.70 (22.55 to 22.85), counted by the server (samples alone: 21.3); at most"
-        " 61 in",
-        "            35,910 samples",
+        "sessions    22.7 (22.6 to 22.9), counted by the server (samples alone: 21.3); at most 61"
+        " in 35,910",
+        "            samples",
     ]
     row = next(line for line in lines if "UPDATE account" in line)
     assert row.startswith("   41 % ±3   UPDATE account SET balance = b…  ")
@@ -84,7 +84,7 @@ def test_a_watch_without_samples_says_that_it_saw_nothing() -> None:
 
 def test_statements_that_are_not_told_apart_leave_the_wait_events() -> None:
     nameless = [{**DOCUMENT["statements"][0], "text": ""}]
-    assert "57 %  12.94 (12.70 to 13.20)    Lock:transactionid" in text_of(
+    assert "57 %  12.9 (12.7 to 13.2)       Lock:transactionid" in text_of(
         {**DOCUMENT, "statements": nameless}
     )
     assert "query id -1" in watch_page(findings(document={**DOCUMENT, "statements": nameless}))
@@ -200,8 +200,8 @@ def test_growth_is_computed_over_all_segments(tmp_path: Path) -> None:
     ]
     answer = watch_findings(kept(tmp_path, segments))
     tables = {table.key: table.rows for table in answer.tables}
-    assert tables["sizes"] == (("database bank", "10.0", "13.5", "3.5"),)
-    assert tables["objects"] == (("hash index: there", "", "2.0"),)
+    assert tables["sizes"] == (("database bank", "10.0", "13.5", "3.50"),)
+    assert tables["objects"] == (("hash index: there", "", "2.00"),)
     assert "hash index: there" in watch_page(findings(tables=answer.tables))
 
 
