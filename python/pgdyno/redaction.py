@@ -216,3 +216,19 @@ def _end_of_call(text: str, at: int) -> int:
             return at
         at += 1
     return len(text)
+
+
+# What moves the cursor, or changes the order in which a terminal shows characters, or has no width:
+# C0 except tab and newline, C1, marks and overrides of direction, line separators, tags.
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    r"\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+
+
+def printable(text: str) -> str:
+    """Return a text with control characters escaped as in JSON, because a name may contain them.
+
+    A JSON document stays valid: it has such characters only inside of strings.
+    """
+    return _CONTROL.sub(lambda match: json.dumps(match[0])[1:-1], text)

@@ -157,6 +157,7 @@ HELD = {
     "A result with a pipe": ("test_a_pipe_or_a_link_in_a_result_is_refused_and_never_waited_for",),
     "A process that a leftover": ("test_a_forged_pid_is_never_ended",),
     "Characters that move the cursor": (
+        "test_what_others_wrote_is_text_on_a_page",
         "test_control_characters_are_shown_escaped",
         "test_a_live_line_escapes_what_would_move_the_cursor",
         "test_a_json_document_with_control_characters_in_names_stays_valid",

@@ -21,23 +21,22 @@ from pgdyno.designs import DESIGNS
 RENEW = ".venv/bin/python -m tests.outputs.rendered"
 
 
-# Not numbers that were measured: versions, addresses, dates, and what draws a picture.
-NOT_READ = re.compile(r"<(style|script|svg)\b.*?</\1>|<[^>]+>", re.DOTALL)
-# Versions, and the words of a stored result of before.
-NO_NUMBER = re.compile(r"PostgreSQL[\s|]+[\d.]+|\d+(\.\d+){2,}|load 10\.11 on 2 cores")
+# Not numbers that were measured: what draws a picture; then versions, addresses, kernels.
+MARKUP = re.compile(r"<(style|script|svg)\b.*?</\1>|<[^>]+>", re.DOTALL)
+NAMES = re.compile(r"PostgreSQL[\s|]+[\d.]+|\d+(\.\d+){2,}|load [\d.]+ on")
 FRACTION = re.compile(r"(?<![\w.,])(\d[\d,]*\.\d+)(?![\w.])")
 
 
 def long_numbers(content: str) -> list[str]:
     """Return the numbers with a fraction and more than three digits; an end may have one more."""
-    text = NO_NUMBER.sub(" ", NOT_READ.sub(" ", content))
-    numbers = []
+    text = NAMES.sub(" ", MARKUP.sub(" ", content))
+    long = []
     for match in FRACTION.finditer(text):
         digits = match[1].replace(",", "").replace(".", "").lstrip("0")
         is_end = text[: match.start()].rstrip().endswith(" to")
         if len(digits) > 3 + is_end:
-            numbers.append(match[1])
-    return numbers
+            long.append(match[1])
+    return long
 
 
 def hashes_in(sums: str) -> dict[str, str]:

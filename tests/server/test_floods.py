@@ -60,9 +60,9 @@ def test_a_large_answer_below_the_limit_is_taken(either_server: ScratchCluster) 
 def resident_mb(pid: int) -> int:
     """Return the largest memory that a process or one of its children has used, in MB."""
     most = 0
-    for each in (pid, *descendants(pid)):
+    for child in (pid, *descendants(pid)):
         try:
-            status = Path(f"/proc/{each}/status").read_text(encoding="ascii")
+            status = Path(f"/proc/{child}/status").read_text(encoding="ascii")
         except OSError:
             continue
         if "VmHWM:" in status:

@@ -11,7 +11,7 @@ import textwrap
 from typing import TextIO
 
 from pgdyno.errors import StoreError
-from pgdyno.redaction import redacted, redacted_output
+from pgdyno.redaction import printable, redacted, redacted_output
 from pgdyno.report.text_page import WIDTH
 
 _is_quiet = False
@@ -20,12 +20,6 @@ _is_json = False
 _WIDTH_MIN = 72
 # Width of a terminal that does not report its width.
 _WIDTH_USUAL = 80
-# What moves the cursor, or changes the order in which a terminal shows characters, or has no width:
-# C0 except tab and newline, C1, marks and overrides of direction, line separators, tags.
-_CONTROL = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
-    r"\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
-)
 _LABEL = re.compile(r"\S+  +")
 _live_lines = 0
 
@@ -68,7 +62,7 @@ def data(text: str) -> None:
     Raises: StoreError if standard output is a file on a full disk.
     """
     clear_live()
-    _write(sys.stdout, _printable(text) + "\n")
+    _write(sys.stdout, printable(text) + "\n")
 
 
 def note(text: str) -> None:
@@ -76,7 +70,7 @@ def note(text: str) -> None:
     if _is_quiet:
         return
     clear_live()
-    text = _indented(_printable(text))
+    text = _indented(printable(text))
     if sys.stderr.isatty() and "\n" not in text:
         label = _LABEL.match(text)
         text = textwrap.fill(
@@ -102,7 +96,7 @@ def live(*lines: str) -> None:
     if not is_terminal():
         return
     columns, rows = shutil.get_terminal_size()
-    texts = (_printable(" ".join(line.splitlines())) for line in lines[: rows - 1])
+    texts = (printable(" ".join(line.splitlines())) for line in lines[: rows - 1])
     shown = [text[: columns - 1] for text in texts]
     _write(sys.stderr, _erasing() + "\n".join(shown))
     _live_lines = len(shown)
@@ -114,14 +108,6 @@ def clear_live() -> None:
     if _live_lines:
         _write(sys.stderr, _erasing())
         _live_lines = 0
-
-
-def _printable(text: str) -> str:
-    """Return a text with control characters escaped as in JSON, because a name may contain them.
-
-    A JSON document stays valid: it has such characters only inside of strings.
-    """
-    return _CONTROL.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def _indented(text: str) -> str:
@@ -139,7 +125,7 @@ def problem(message: str, hint: str, *, sqlstate: str | None = None) -> None:
     """Write an error as one paragraph, and the next step on a separate line."""
     clear_live()
     code = f" (SQLSTATE {sqlstate})" if sqlstate and sqlstate not in message else ""
-    text = _printable(redacted(f"pgdyno: {message}{code}"))
+    text = printable(redacted(f"pgdyno: {message}{code}"))
     room = max(20, min(WIDTH, shutil.get_terminal_size().columns))
     # A script error has several lines (the source and a caret), which are not wrapped.
     lines = (
@@ -148,7 +134,7 @@ def problem(message: str, hint: str, *, sqlstate: str | None = None) -> None:
         else textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
     )
     if hint:
-        lines.append(_indented(f"next: {_printable(hint)}"))
+        lines.append(_indented(f"next: {printable(hint)}"))
     _write(sys.stderr, "\n".join(lines) + "\n")
 
 
@@ -177,7 +163,7 @@ def still_cleaning() -> None:
 def waits_for(text: str) -> None:
     """Tell the user, who asked for the end, what must end before pgdyno does."""
     clear_live()
-    _write(sys.stderr, f"waiting for the end of {_printable(text)}\n")
+    _write(sys.stderr, f"waiting for the end of {printable(text)}\n")
 
 
 def keep_trace(trace: str) -> str:

@@ -139,6 +139,8 @@ def change_table(contrast: ContrastFindings, at: str, title: str = "") -> TableB
     shown = [part for part in difference.parts if abs(part.ms.value) >= _SHOWN_RATIO * largest]
     is_early = _is_too_early(difference, shown)
     decimals = _decimals(total, shown, is_early=is_early)
+    # A part that would be printed as 0 belongs to the rest.
+    shown = [part for part in shown if round(part.ms.value, decimals)]
     rest = total.value - sum(part.ms.value for part in shown)
     parts = [*shown, LatencyPart(REST, without_interval(rest, "ms"), "client")]
     rows: list[tuple[str, ...]] = []

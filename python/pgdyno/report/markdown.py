@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.verdicts import Doubt
+from pgdyno.redaction import printable
 from pgdyno.report import figures, svg, words
 from pgdyno.report.about_blocks import about_blocks
 from pgdyno.report.block_charts import (
@@ -70,7 +71,7 @@ def markdown_with(
         *(line for section in about_blocks(findings) for line in _section_lines(section)),
         f"Made by pgdyno {findings.version}. Intervals are 95 %.",
     ]
-    return "\n".join(text) + "\n", pictures
+    return printable("\n".join(text) + "\n"), pictures
 
 
 def answer_markdown(answer: BlockAnswer, remarks: Sequence[str] = (), stem: str = "") -> str:
@@ -99,7 +100,8 @@ def answer_markdown(answer: BlockAnswer, remarks: Sequence[str] = (), stem: str 
     ]
     for section in answer.sections:
         text += _section_lines(section)
-    return "\n".join([*text, f"Made by pgdyno {head.version}. {_cell(answer.method)}"]) + "\n"
+    text.append(f"Made by pgdyno {head.version}. {_cell(answer.method)}")
+    return printable("\n".join(text) + "\n")
 
 
 def _lists(blocks: Sequence[Block]) -> Iterator[str]:

@@ -16,7 +16,7 @@ import jinja2
 from jinja2.bccache import Bucket, BytecodeCache
 from markupsafe import Markup
 
-from pgdyno.redaction import redacted
+from pgdyno.redaction import printable, redacted
 from pgdyno.report import figures, filters, forest, gauge, svg, words
 from pgdyno.report.compare_blocks import TONES
 
@@ -33,12 +33,14 @@ def page_environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_without_secrets,
+        finalize=_shown,
     )
     environment.filters.update(filters.FILTERS)
     environment.filters["kind"] = lambda block: type(block).__name__
     environment.filters["shown"] = lambda text: getattr(text, "page", text)
-    environment.filters["draw"] = lambda chart, width: Markup(svg.draw(chart, width=width))
+    environment.filters["draw"] = lambda chart, width: Markup(
+        printable(svg.draw(chart, width=width))
+    )
     environment.globals.update(
         # The tone of a line or a cell -> its class on the page.
         tones={"plain": "", "good": "green", "bad": "red", "doubt": "amber"},
@@ -62,10 +64,10 @@ def page_environment() -> jinja2.Environment:
     return environment
 
 
-def _without_secrets(value: object) -> object:
-    """Return a value of a page without secrets; what is a part of the page stays."""
+def _shown(value: object) -> object:
+    """Return a value of a page without secrets and signs of control; parts of the page stay."""
     if isinstance(value, str) and not isinstance(value, Markup):
-        return redacted(value)
+        return printable(redacted(value))
     return value
 
 

@@ -202,8 +202,8 @@ def test_growth_is_computed_over_all_segments(tmp_path: Path) -> None:
     ]
     answer = watch_findings(kept(tmp_path, segments))
     tables = {table.key: table.rows for table in answer.tables}
-    assert tables["sizes"] == (("database bank", "10.0", "13.5", "3.5"),)
-    assert tables["objects"] == (("hash index: there", "", "2.0"),)
+    assert tables["sizes"] == (("database bank", "10.0", "13.5", "3.50"),)
+    assert tables["objects"] == (("hash index: there", "", "2.00"),)
     assert "hash index: there" in watch_page(findings(tables=answer.tables))
 
 

@@ -13,7 +13,8 @@ use crate::tls::{Attempt, Negotiation};
 const CANCEL_GRACE: Duration = Duration::from_millis(1500);
 
 impl Session {
-    /// Run between two slices of a wait, or after bytes came: cancel the statement if the stop flag is set.
+    /// Run between two slices of a wait, or after bytes came: cancel the statement if the stop flag
+    /// is set.
     ///
     /// Errors: `Lost` after `deadline`; `Stopped` if the statement cannot be cancelled, or has not
     /// ended after `CANCEL_GRACE`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -94,10 +95,16 @@ def tune_markdown(findings: ExperimentFindings, stem: str) -> tuple[str, dict[st
     ]
     if tuned.settings:
         lines += ["## Apply", ""]
-        lines += ["```sql", alter_system(tuned), "```", ""]
-        lines += ["As lines of `postgresql.conf`:", "", "```ini", conf_fragment(tuned), "```", ""]
+        lines += [*_fenced("sql", alter_system(tuned)), "As lines of `postgresql.conf`:", ""]
+        lines += _fenced("ini", conf_fragment(tuned))
     tables = [(title, table) for title, _, table in _tables(tuned) if table[1]]
     return markdown_with(findings, stem=stem, tables=tables, lines=lines)
+
+
+def _fenced(language: str, text: str) -> list[str]:
+    """Return a text as code, in a fence that is longer than each row of backticks in the text."""
+    fence = "`" * max([3, *(len(row) + 1 for row in re.findall("`+", text))])
+    return [f"{fence}{language}", text, fence, ""]
 
 
 def _effects(tuned: TuneFindings) -> list[ForestRow]:
