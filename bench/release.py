@@ -68,6 +68,7 @@ _TAIL = """
 | what | seen | at most |
 |---|---|---|
 | CPU time of `--help` of a verb (click alone: 0.05 s) | 0.09 to 0.17 s | 0.20 s |
+| CPU time of a Tab with 10,000 results, bash, zsh, fish | 6, 6, 13 ms | 60 ms |
 | CPU time of `list` | 0.12 to 0.15 s | 0.25 s |
 | engine, static, x86_64, without line tables | 7.5 MB | 8.4 MB |
 | engine, aarch64, without line tables | 6.8 MB | 8.4 MB |
