@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pgdyno.features.watch.page import watch_page
 from playwright.sync_api import Browser
 from tests.browser.conftest import OpenedReport
 from tests.features.crash.records import crash, losing
@@ -20,7 +21,6 @@ from tests.outputs.rendered import BUILT
 from pgdyno.designs import markdown_of, page_of
 from pgdyno.features.crash.blocks import crash_blocks
 from pgdyno.features.crash.document import document_of
-from pgdyno.features.watch.page import watch_page
 from pgdyno.report.html import answer_page
 
 # It would leave an attribute, a tag, a script, a style, a comment and a template.
