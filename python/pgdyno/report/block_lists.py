@@ -39,6 +39,16 @@ class ListBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class CodeBlock:
+    """Lines to copy, which no form wraps. `short`: those of the short text, "" for none."""
+
+    label: str
+    code: str
+    language: str = "sql"
+    short: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class TimeCharts:
     """Charts over time on one axis, with their marks. Outside a section: on the first screen."""
 

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.report import numbers
 from pgdyno.report.block_charts import ChartBlock, TableRow
-from pgdyno.report.block_lists import ListBlock, TimeCharts
+from pgdyno.report.block_lists import CodeBlock, ListBlock, TimeCharts
 
 Level = Literal["short", "full"]
 Tone = Literal["plain", "good", "bad", "doubt"]
@@ -208,6 +208,7 @@ Block = (
     | Tile
     | TableBlock
     | ListBlock
+    | CodeBlock
     | TimeCharts
     | Drawing
     | FirstCharts
