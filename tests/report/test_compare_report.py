@@ -16,7 +16,7 @@ from pgdyno.designs import markdown_of, page_of, words_of
 from pgdyno.quantities import validity_words
 from pgdyno.report.block_text import block_lines
 from pgdyno.report.blocks import TableBlock, TableColumn
-from pgdyno.report.compare_blocks import verdict_of
+from pgdyno.report.compare_blocks import compare_sections, verdict_of
 from pgdyno.report.compare_charts import change_table, round_charts
 from pgdyno.report.compare_documents import proof_body
 from pgdyno.report.forest import scale_of, whisker
@@ -97,7 +97,7 @@ def test_two_contrasts_of_one_variant_look_different() -> None:
 def test_settings_that_differ_are_named_with_what_each_server_has() -> None:
     lines = [line.split() for line in words_of(compared()).splitlines()]
     assert ["setting", "128MB", "4GB", "bad"] in lines
-    assert ["shared_buffers", "128MB", "4GB", "–"] in lines
+    assert ["shared_buffers", "128MB", "4GB", "not", "read"] in lines
 
 
 @pytest.mark.parametrize("width", [100, 80, 72])
@@ -179,6 +179,28 @@ def test_a_change_beyond_the_scale_is_an_arrow_head_at_its_end() -> None:
         row = whisker(Estimate(value, None, None, 4, "1", "none"), scale)
         assert drawn in row
         assert not_drawn not in row
+
+
+def test_a_change_beyond_the_axis_is_an_arrow_in_the_text() -> None:
+    findings = compared()
+    assert findings.compare is not None
+    [contrast] = findings.compare.contrasts
+    far = replace(contrast.comparisons["p99"], ratio=between(9.0, 8.0, 10.0))
+    contrast = replace(contrast, comparisons={**contrast.comparisons, "p99": far})
+    shown = replace(findings, compare=replace(findings.compare, contrasts=(contrast,)))
+    [row] = [line for line in words_of(shown).splitlines() if line.startswith("  p99")]
+    assert row.rstrip().endswith(">]")
+    assert "+800 %" in row
+
+
+def test_markdown_has_every_table_of_the_page_and_the_changes() -> None:
+    findings = compared(plans=(CHANGE,))
+    markdown, pictures = markdown_of(findings, stem="report")
+    tables = [table for section in compare_sections(findings) for table in section.tables]
+    assert len(tables) > 3
+    assert [table.title for table in tables if table.title not in markdown] == []
+    assert "| 4GB against 128MB | tps | +37.1 % (35.0 to 39.4) | faster |" in markdown
+    assert all(f"![{name}]({name})" in markdown for name in pictures)
 
 
 def between(value: float, low: float, high: float) -> Estimate:

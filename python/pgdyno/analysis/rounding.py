@@ -8,9 +8,12 @@ Source: Particle Data Group, Review of Particle Physics, introduction, "Rounding
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-from pgdyno.analysis.estimate import Estimate
 from pgdyno.quantities import DECIMALS_MAX, PLAIN_DIGITS, fixed, plain_decimals
+
+if TYPE_CHECKING:
+    from pgdyno.analysis.estimate import Estimate
 
 
 def decimals_of(estimate: Estimate) -> int:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from pgdyno.analysis.estimate import Estimate
-from pgdyno.analysis.verdicts import Doubt
 from pgdyno.report import numbers
-from pgdyno.report.chart import Chart
-from pgdyno.report.forest import Forest
 
 if TYPE_CHECKING:
+    from pgdyno.analysis.estimate import Estimate
+    from pgdyno.analysis.verdicts import Doubt
     from pgdyno.report.blocks import TableBlock, Tone
+    from pgdyno.report.chart import Chart
+    from pgdyno.report.forest import Forest
 
 
 class PageText(str):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from pgdyno.analysis.findings import Mark
-from pgdyno.report.chart import Chart
+if TYPE_CHECKING:
+    from pgdyno.analysis.findings import Mark
+    from pgdyno.report.chart import Chart
 
 
 @dataclass(frozen=True, slots=True)

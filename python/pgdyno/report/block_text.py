@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from pgdyno.analysis.estimate import Estimate
 from pgdyno.report.block_charts import (
     DoubtList,
     ForestBlock,
@@ -23,10 +23,13 @@ from pgdyno.report.blocks import (
     TableBlock,
     blocks_of,
 )
-from pgdyno.report.forest import Forest, ForestGroup, Scale
 from pgdyno.report.list_text import list_lines
 from pgdyno.report.table_text import code_table
 from pgdyno.report.text_page import WIDTH, TextPage, cut, joined
+
+if TYPE_CHECKING:
+    from pgdyno.analysis.estimate import Estimate
+    from pgdyno.report.forest import Forest, ForestGroup, Scale
 
 _FOREST_WIDTH, _FOREST_WIDTH_MIN = 41, 21
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from markupsafe import Markup
 
-from pgdyno.analysis.estimate import Estimate
 from pgdyno.report import numbers
 from pgdyno.report.block_charts import ChartBlock, TableRow
 from pgdyno.report.block_lists import CodeBlock, ListBlock, TimeCharts
+
+if TYPE_CHECKING:
+    from pgdyno.analysis.estimate import Estimate
 
 Level = Literal["short", "full"]
 Tone = Literal["plain", "good", "bad", "doubt"]

@@ -343,7 +343,9 @@ def _settings_table(compared: CompareFindings) -> TableBlock:
                 for variant in compared.variants
             ),
         ),
-        tuple((name, *(value or "–" for value in values)) for name, values in compared.settings),
+        tuple(
+            (name, *(value or "not read" for value in values)) for name, values in compared.settings
+        ),
         below="" if compared.settings else "none",
         short_row_count=min(len(compared.settings), _SETTINGS_SHOWN),
         heading="settings that differ",

@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.rounding import decimals_of
 from pgdyno.quantities import fixed, percent, plain
+
+if TYPE_CHECKING:
+    from pgdyno.analysis.estimate import Estimate
 
 NO_INTERVAL = "no interval: n = 1"
 
