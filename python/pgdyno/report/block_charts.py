@@ -81,12 +81,14 @@ class ForestBlock:
     """Changes with their intervals on one axis, and on the page `tables` next to it.
 
     `row_max_count`: the rows of one contrast on the page. `is_valid`: verdicts may have a colour.
+    `is_in_text`: text and Markdown have it, too; not if a table has the same changes.
     """
 
     forest: Forest
     row_max_count: int
     is_valid: bool
     tables: tuple[TableBlock, ...] = ()
+    is_in_text: bool = True
 
 
 @dataclass(frozen=True, slots=True)

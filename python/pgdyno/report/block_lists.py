@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from pgdyno.analysis.findings import Mark
-from pgdyno.report.chart import Chart
+if TYPE_CHECKING:
+    from pgdyno.analysis.findings import Mark
+    from pgdyno.report.chart import Chart
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,16 @@ class ListBlock:
 
     items: tuple[ListItem, ...]
     anchor: str = "findings"
+
+
+@dataclass(frozen=True, slots=True)
+class CodeBlock:
+    """Lines to copy, which no form wraps. `short`: those of the short text, "" for none."""
+
+    label: str
+    code: str
+    language: str = "sql"
+    short: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from pgdyno.report.block_charts import (
     SentenceBlock,
     TableRow,
 )
-from pgdyno.report.block_lists import ListBlock
+from pgdyno.report.block_lists import CodeBlock, ListBlock
 from pgdyno.report.blocks import (
     Block,
     BlockAnswer,
@@ -77,9 +77,14 @@ def block_lines(page: TextPage, blocks: Sequence[Block], level: Level = "short")
             yield from lines(page, block, row_count) if row_count else ()
         elif isinstance(block, ListBlock) and level == "full":
             yield from list_lines(page, block, math.inf)
+        elif isinstance(block, CodeBlock) and (
+            code := block.code if level == "full" else block.short
+        ):
+            # Not wrapped, so that the lines can be copied.
+            yield from (block.label, *(f"  {line}" for line in code.splitlines()))
         elif isinstance(block, RowList):
             yield from _row_list(page, block)
-        elif isinstance(block, ForestBlock):
+        elif isinstance(block, ForestBlock) and block.is_in_text:
             yield from _forest(page, block.forest)
         elif isinstance(block, DoubtList):
             yield from _doubts(page, block)

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from pgdyno.report import numbers
 from pgdyno.report.block_charts import ChartBlock, TableRow
-from pgdyno.report.block_lists import ListBlock, TimeCharts
+from pgdyno.report.block_lists import CodeBlock, ListBlock, TimeCharts
 
 if TYPE_CHECKING:
     from pgdyno.analysis.estimate import Estimate
@@ -210,6 +210,7 @@ Block = (
     | Tile
     | TableBlock
     | ListBlock
+    | CodeBlock
     | TimeCharts
     | Drawing
     | FirstCharts

@@ -17,7 +17,7 @@ from pgdyno.report.block_charts import (
     SentenceBlock,
     TimeBars,
 )
-from pgdyno.report.block_lists import ListBlock
+from pgdyno.report.block_lists import CodeBlock, ListBlock
 from pgdyno.report.blocks import Block, BlockAnswer, BlockSection, TableBlock, Tile, blocks_of
 from pgdyno.report.compare_blocks import compare_sections
 from pgdyno.report.compare_charts import round_charts
@@ -104,6 +104,13 @@ def answer_markdown(answer: BlockAnswer, remarks: Sequence[str] = (), stem: str 
     return printable("\n".join(text) + "\n")
 
 
+def _codes(blocks: Sequence[Block]) -> Iterator[str]:
+    for block in blocks_of(blocks, CodeBlock):
+        # A fence is longer than each row of backticks in the text.
+        fence = "`" * max([3, *(len(row) + 1 for row in re.findall("`+", block.code))])
+        yield from (f"{fence}{block.language}", block.code, fence, "")
+
+
 def _lists(blocks: Sequence[Block]) -> Iterator[str]:
     for block in blocks_of(blocks, ListBlock):
         for number, item in enumerate(block.items, 1):
@@ -129,7 +136,7 @@ def _section_lines(section: BlockSection) -> Iterator[str]:
     tables = section.tables
     doubts = [*blocks_of(section.blocks, DoubtList)]
     bars = [*blocks_of(section.blocks, TimeBars)]
-    lists = [*_lists(section.blocks)]
+    lists = [*_lists(section.blocks), *_codes(section.blocks)]
     if not (tables or doubts or bars or lists):
         return
     yield from (f"## {_cell(section.title)}", "")
@@ -160,7 +167,7 @@ def _table_lines(table: TableBlock, *, is_titled: bool) -> Iterator[str]:
 
 def _forest_rows(block: Block) -> Iterator[str]:
     """Yield the changes of a forest plot as a table: a picture needs more room."""
-    if not isinstance(block, ForestBlock) or not block.forest.groups:
+    if not isinstance(block, ForestBlock) or not (block.is_in_text and block.forest.groups):
         return
     rows: list[tuple[str, ...]] = [
         (group.name, row.name, group.said(row), row.verdict)

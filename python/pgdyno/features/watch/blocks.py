@@ -43,7 +43,7 @@ _SHOWN = 5
 _SHOWN_WITH_FINDINGS = 2
 _STATEMENT_COLUMNS = (
     TableColumn("share"),
-    TableColumn("statement", style="sql"),
+    TableColumn("statement", is_name=True, style="sql"),
     TableColumn("calls", is_last_to_fit=True),
     TableColumn("ms per call"),
     TableColumn("mostly waits for", is_name=True),
@@ -51,7 +51,7 @@ _STATEMENT_COLUMNS = (
 _WAIT_COLUMNS = (
     TableColumn("share"),
     TableColumn("sessions"),
-    TableColumn("wait event", style="sql"),
+    TableColumn("wait event", is_name=True, style="sql"),
 )
 _SETTING_COLUMNS = (TableColumn("setting"), TableColumn("value", is_name=True, is_wide=True))
 

@@ -1,0 +1,215 @@
+"""The answer of a tuning as blocks: the proved gain, every value that was tried, what to apply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from pgdyno.analysis.findings import ExperimentFindings
+from pgdyno.analysis.rounding import change_text
+from pgdyno.features.tune.arms import MARGIN_RATIO
+from pgdyno.features.tune.findings import SettingEffect, Tried, TuneFindings
+from pgdyno.features.tune.statements import NEEDS_WORDS, alter_system, conf_fragment, effect_text
+from pgdyno.quantities import counted
+from pgdyno.report import forest
+from pgdyno.report.about_blocks import about_blocks, first_lines, head_of
+from pgdyno.report.block_charts import ForestBlock, RowList, SentenceBlock, figure_text
+from pgdyno.report.block_lists import CodeBlock
+from pgdyno.report.blocks import (
+    Block,
+    BlockAnswer,
+    BlockSection,
+    LabelledLine,
+    TableBlock,
+    TableColumn,
+    Tone,
+)
+from pgdyno.report.compare_blocks import compare_sections, verdict_of
+from pgdyno.report.compare_documents import proof_body
+from pgdyno.report.numbers import estimate_text
+from pgdyno.report.words import loss_words
+from pgdyno.spec.designs import METRIC_WORDS
+
+_TRIED_MAX = 8
+_CHANGED_MAX = 3
+
+
+def tune_blocks(findings: ExperimentFindings) -> BlockAnswer:
+    """Return the answer; every form of it is drawn from these blocks."""
+    return BlockAnswer(head_of(findings), tuple(_blocks(findings, found_of(findings))))
+
+
+def found_of(findings: ExperimentFindings) -> TuneFindings:
+    """Return the findings that only a tuning has."""
+    assert isinstance(findings.own, TuneFindings), "only a tuning has this answer"
+    return findings.own
+
+
+def tune_body(findings: ExperimentFindings) -> dict[str, Any]:
+    """Return the additional keys of `pgdyno.tune/1`."""
+    tuned, compared = found_of(findings), findings.compare
+    return {
+        **tuned.as_document(),
+        **({} if compared is None else proof_body(compared)),
+        "needs_restart": list(tuned.needs_restart),
+        "because": because_of(findings) or None,
+        "conf": conf_fragment(tuned),
+        "apply": alter_system(tuned),
+    }
+
+
+def because_of(findings: ExperimentFindings) -> str:
+    """Return why the proved settings are better, "" without a proof."""
+    contrasts = findings.compare.contrasts if findings.compare is not None else ()
+    return contrasts[0].because if contrasts else ""
+
+
+def _blocks(findings: ExperimentFindings, tuned: TuneFindings) -> Iterator[Block]:
+    tone: Tone = "good" if tuned.verdict == "better" else "plain"
+    verdict = verdict_of(findings.sentence)
+    yield SentenceBlock("answer", findings.sentence, verdict, tone)
+    for setting in tuned.weakens_durability:
+        risk = f"{setting.name} = {setting.new}: "
+        loss = loss_words([setting.name], setting.new, tuned.losses)
+        yield SentenceBlock("RISK", f"{risk}{setting.price} {loss}", risk, "bad")
+    if rows := tuple(_effects(tuned)):
+        name = f"Change of {forest.metric_name(tuned.metric)}"
+        scale = forest.scale_of((row.ratio for row in rows), margin_ratio=MARGIN_RATIO)
+        drawn = forest.Forest((forest.ForestGroup(name, rows),), scale)
+        yield ForestBlock(drawn, len(rows), is_valid=True, is_in_text=False)
+    if tuned.needs_restart:
+        names = ", ".join(tuned.needs_restart)
+        yield LabelledLine("restart", f"needed for {names}", "doubt")
+    yield from first_lines(findings)
+    valid = f"{findings.runs_valid} of {counted(findings.runs_total, 'run')} valid"
+    stopped = tuned.reason or "every value was decided"
+    yield LabelledLine("stopped", f"{stopped}; {valid}", level="full")
+    if because := because_of(findings):
+        yield LabelledLine("why", because)
+    if tuned.budget is not None:
+        yield LabelledLine("time", tuned.budget.sentence())
+    yield from _tried(tuned)
+    yield from _settings(tuned)
+    yield from _changed(tuned)
+    contrasts = findings.compare.contrasts if findings.compare is not None else ()
+    place = "contrasts.{}".format
+    for section in compare_sections(findings, lambda of: place(contrasts.index(of))):
+        # The text has the proposed settings, and no list of variants.
+        kept = (block for block in section.blocks if not isinstance(block, RowList))
+        yield replace(section, blocks=tuple(kept))
+    yield from about_blocks(findings)
+
+
+def _effects(tuned: TuneFindings) -> Iterator[forest.ForestRow]:
+    """Yield the rows of the plot: the gain, then every value with an interval."""
+    if tuned.gain is not None:
+        yield forest.ForestRow("proposed, against your settings", tuned.gain, "", "proved")
+    for place, trial in enumerate(tuned.tried):
+        if trial.ratio is not None and trial.ratio.low is not None:
+            name = f"{trial.name}, against {trial.against}"
+            yield forest.ForestRow(name, trial.ratio, "", f"tried.{place}.ratio")
+
+
+def _tried(tuned: TuneFindings) -> Iterator[BlockSection]:
+    lines = [LabelledLine("tried", trial_text(tuned, t)) for t in tuned.tried[:_TRIED_MAX]]
+    if (more := len(tuned.tried) - _TRIED_MAX) > 0:
+        lines.append(LabelledLine("tried", f"and {more} more on the page and in --json"))
+    columns = (
+        TableColumn("value", style="mono"),
+        TableColumn("verdict", is_name=True),
+        TableColumn(forest.metric_name(tuned.metric), is_name=True),
+        TableColumn("against", is_name=True),
+        TableColumn("pairs"),
+        TableColumn("doubt", is_name=True, is_wide=True),
+    )
+    rows = (
+        (
+            trial.name,
+            trial.verdict_words,
+            figure_text(change_text(trial.ratio), f"tried.{place}.ratio") if trial.ratio else "",
+            trial.against,
+            figure_text(str(trial.pair_count), f"tried.{place}.pair_count"),
+            trial.doubt,
+        )
+        for place, trial in enumerate(tuned.tried)
+    )
+    lead = (
+        "Each value ran in pairs against the settings in its row. All intervals hold together with"
+        " 95 %."
+    )
+    title = "Values that were tried"
+    if tuned.tried:
+        table = TableBlock(title, columns, tuple(rows))
+        yield BlockSection(title, "tried", "Tried", lead, (*lines, table))
+
+
+def trial_text(tuned: TuneFindings, trial: Tried) -> str:
+    """Return "work_mem=64MB  better: tps +31 % (20 to 44) against yours, 5 pairs"."""
+    said = f"{trial.name}  {trial.verdict_words}"
+    if trial.ratio is not None and not trial.failure:
+        change = f"{METRIC_WORDS[tuned.metric]} {change_text(trial.ratio)}"
+        said += f": {change} against {trial.against}, {counted(trial.pair_count, 'pair')}"
+    return f"{said}; {trial.doubt}" if trial.doubt else said
+
+
+def _settings(tuned: TuneFindings) -> Iterator[BlockSection]:
+    """Yield the proposed settings, and what to apply."""
+    lines, rows = [], []
+    for place, setting in enumerate(tuned.settings):
+        effect, needs = effect_text(tuned, setting), NEEDS_WORDS[setting.needs]
+        said = f"{setting.name}  {setting.old} -> {setting.new}  {effect}  {needs}"
+        lines.append(LabelledLine("setting", said))
+        if setting.price and setting not in tuned.weakens_durability:
+            lines.append(LabelledLine("", setting.price))
+        alone = figure_text(effect_alone(tuned, setting), f"settings.{place}.ratio")
+        rows.append((setting.name, setting.old, setting.new, alone, setting.risk, needs))
+    columns = (
+        TableColumn("setting", style="mono"),
+        TableColumn("was", is_name=True),
+        TableColumn("becomes", is_name=True),
+        TableColumn(f"{forest.metric_name(tuned.metric)} alone", is_name=True),
+        TableColumn("class", is_name=True),
+        TableColumn("needs", is_name=True, is_wide=True),
+    )
+    if rows:
+        table = TableBlock("Settings", columns, tuple(rows))
+        yield BlockSection("Settings", "settings", "Settings", "", (*lines, table))
+        lead = "The proved settings, as statements and as lines of postgresql.conf."
+        short = alter_system(tuned, is_short=True)
+        statements = CodeBlock("apply", alter_system(tuned), short=short)
+        conf = CodeBlock("postgresql.conf", conf_fragment(tuned), "ini")
+        yield BlockSection("Apply", "apply", "Apply", lead, (statements, conf))
+
+
+def effect_alone(tuned: TuneFindings, setting: SettingEffect) -> str:
+    """Return what a setting brings, in a column that names the metric."""
+    return effect_text(tuned, setting).removeprefix(f"{METRIC_WORDS[tuned.metric]} ")
+
+
+def _changed(tuned: TuneFindings) -> Iterator[BlockSection]:
+    named = [
+        (
+            change.name,
+            estimate_text(change.before, with_unit=True),
+            estimate_text(change.after, with_unit=True),
+        )
+        for change in tuned.changed
+    ]
+    lines = [
+        LabelledLine("changed", f"{name}: {before} -> {after}")
+        for name, before, after in named[:_CHANGED_MAX]
+    ]
+    rows = tuple(
+        (
+            name,
+            figure_text(before, f"counters.{place}.before"),
+            figure_text(after, f"counters.{place}.after"),
+        )
+        for place, (name, before, after) in enumerate(named)
+    )
+    if rows:
+        titles = ("counter", "your settings", "new settings")
+        table = TableBlock("Counters", tuple(map(TableColumn, titles)), rows)
+        lead, title = "Means over the rounds that measured both.", "What changed on the server"
+        yield BlockSection(title, "changed", "What changed", lead, (*lines, table))
