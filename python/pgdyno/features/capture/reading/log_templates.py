@@ -84,16 +84,7 @@ class Context:
             return source if before[source.step][0].kind in ("insert", "update") else None
         return source
 
-    def may_depend(self, use: Parameter, other: Parameter) -> bool:
-        """Return whether a parameter may have the value of another one.
-
-        Keys of two tables that rows are added to together are equal by chance: in a copy the same
-        place has other values. Only keys that foreign keys refer to are compared.
-        """
-        own, theirs = (self._referred(parameter) for parameter in (use, other))
-        return own is None or theirs is None or own == theirs
-
-    def _referred(self, use: Parameter) -> tuple[str, str] | None:
+    def referred(self, use: Parameter) -> tuple[str, str] | None:
         """Return the key to which a column refers, or which it is."""
         column = self.columns.get((use.table, use.column))
         key = column and (column if column.is_unique else self.sources.key_of(column))
@@ -107,8 +98,15 @@ class Context:
 
     def is_last_of_key(self, column: ColumnShape) -> bool:
         """Return whether a column alone, or as the last of several, makes its row unique."""
-        keys = [c.key_position for c in self.columns.values() if c.table == column.table]
-        return column.is_unique or 0 < column.key_position == max(keys)
+        return column.is_unique or 0 < column.key_position == self._key_lengths[column.table]
+
+    @cached_property
+    def _key_lengths(self) -> dict[str, int]:
+        """Return how many columns the primary key of each table has."""
+        lengths: dict[str, int] = {}
+        for column in self.columns.values():
+            lengths[column.table] = max(column.key_position, lengths.get(column.table, 0))
+        return lengths
 
 
 def templates_of(
@@ -230,10 +228,11 @@ def _steps(
         for observed in [] if parsed.copies else _observed(group, step, statement, context):
             column = context.column_of(observed.use)
             place = (column.table, column.column) if column else ("", "")
+            earlier.key = context.referred(observed.use)
             sources.append(
                 source_of(
                     observed,
-                    earlier.those(partial(context.may_depend, observed.use)),
+                    earlier,
                     column,
                     raw=context.raw.get(place, RawColumn()),
                     # A key of another table exists already.
@@ -246,7 +245,7 @@ def _steps(
                     read_sum=_read_sum(before),
                 )
             )
-            earlier.parameters.append(observed)
+            earlier.known.append((earlier.key, observed))
             if is_optional(parsed, observed.use, context.columns):
                 optional.append(observed.position)
             if never_null(observed.use, context.columns) and None not in observed.values:
@@ -259,6 +258,7 @@ def _steps(
         if max(turns, default=1) > 1:
             earlier.turns[step] = turns
         earlier.returned += returned.get(step, ())
+        earlier.key = None
         some = [count for count in turns if count] or [1]
         if key[1].startswith(("DECLARE", "CLOSE")) and not group.is_in_loop(step):
             some, made = [1], (made[0], None)
