@@ -104,34 +104,34 @@ def kind_of(name: str) -> StatementKind:
 
 def run(mix: Mix, conditions: Conditions, seed: int) -> Load:
     """Return a load that runs for a while before the first and after the last snapshot."""
-    load, random = Load(mix, conditions), np.random.default_rng(seed)
+    load, generator = Load(mix, conditions), np.random.default_rng(seed)
     end_s = conditions.seconds + 1.5
-    stalls = np.sort(random.uniform(-1.5, end_s, size=int(conditions.seconds)))
-    lasting_s = random.exponential(conditions.stall_ratio, size=len(stalls))
+    stalls = np.sort(generator.uniform(-1.5, end_s, size=int(conditions.seconds)))
+    lasting_s = generator.exponential(conditions.stall_ratio, size=len(stalls))
     weights = np.array([weight for weight, _ in mix.jobs], dtype=float)
     deck = np.repeat(np.arange(len(mix.jobs)), weights.astype(int))
     for _ in range(conditions.clients):
-        now, left = -1.5 + random.uniform(0, 0.05), []
+        now, left = -1.5 + generator.uniform(0, 0.05), []
         seen: list[tuple[float, int, float | None, float]] = []
         commits: list[float] = []
         while now < end_s:
             if mix.is_deck:
-                left = left or list(random.permutation(deck))
+                left = left or list(generator.permutation(deck))
                 job = mix.jobs[left.pop()][1]
             else:
-                job = mix.jobs[random.choice(len(weights), p=weights / weights.sum())][1]
+                job = mix.jobs[generator.choice(len(weights), p=weights / weights.sum())][1]
             for kind in job:
                 began = now
                 names = [
                     name
                     for name, least, most in kind.steps
-                    for _ in range(int(random.integers(least, most + 1)))
+                    for _ in range(int(generator.integers(least, most + 1)))
                 ]
                 if kind.is_block:
                     seen.append((now, BEGIN, began, now + _ROUND_TRIP_S))
                     now += _ROUND_TRIP_S
                 for name in names:
-                    ended = now + random.exponential(conditions.statement_s)
+                    ended = now + generator.exponential(conditions.statement_s)
                     place = bisect_right(stalls, now)
                     if place < len(stalls) and stalls[place] < ended:
                         ended += lasting_s[place]
@@ -155,11 +155,11 @@ def run(mix: Mix, conditions: Conditions, seed: int) -> Load:
 
 def groups_of(load: Load, seed: int) -> tuple[list[StatementGroup], list[CallSeries]]:
     """Return the transactions that counters and looks show, and the counters."""
-    conditions, random = load.conditions, np.random.default_rng(seed + 1_000_000)
+    conditions, generator = load.conditions, np.random.default_rng(seed + 1_000_000)
     ends_s = np.arange(0, conditions.seconds + 1e-9, conditions.snapshot_s)
-    is_kept = random.uniform(size=len(ends_s)) >= conditions.lost_ratio
+    is_kept = generator.uniform(size=len(ends_s)) >= conditions.lost_ratio
     is_kept[0] = is_kept[-1] = True
-    ends_s = ends_s[is_kept] + random.exponential(0.01, size=int(is_kept.sum()))
+    ends_s = ends_s[is_kept] + generator.exponential(0.01, size=int(is_kept.sum()))
     statements = [
         CallSeries(
             id=name,
@@ -174,13 +174,13 @@ def groups_of(load: Load, seed: int) -> tuple[list[StatementGroup], list[CallSer
     ]
     # Each session reports what it did until its last report, up to a second before.
     reported = sum(
-        bisect_right(commits, ends_s[-1] - random.uniform())
-        - bisect_right(commits, ends_s[0] - random.uniform())
+        bisect_right(commits, ends_s[-1] - generator.uniform())
+        - bisect_right(commits, ends_s[0] - generator.uniform())
         for commits in load.commits_s
     )
     groups = grouped(
         statements,
-        _sessions(load, random),
+        _sessions(load, generator),
         transactions=float(reported),
         late=reported * min(0.25 / conditions.seconds, 0.1),
         writing=_between(load.writes_s, ends_s),
@@ -193,7 +193,7 @@ def _between(times_s: Sequence[float], ends_s: np.ndarray) -> list[int]:
     return [int(count) for count in np.diff(counts)]
 
 
-def _sessions(load: Load, random: np.random.Generator) -> Sessions:
+def _sessions(load: Load, generator: np.random.Generator) -> Sessions:
     sessions, conditions = Sessions(), load.conditions
     if not conditions.sees_ids:
         return sessions
@@ -206,8 +206,8 @@ def _sessions(load: Load, random: np.random.Generator) -> Sessions:
                 for pid, (own, seen) in enumerate(zip(starts, load.looks, strict=True))
             ]
             (sessions.add if number == 0 else sessions.follow)(rows)
-            now += random.exponential(0.002)
-        now += random.exponential(conditions.look_s)
+            now += generator.exponential(0.002)
+        now += generator.exponential(conditions.look_s)
     return sessions
 
 
@@ -230,7 +230,7 @@ def wrong(load: Load, groups: Sequence[StatementGroup]) -> list[str]:
 
     A group may be one turn of a loop.
     """
-    found: list[str] = []
+    problems: list[str] = []
     for group in groups:
         names = frozenset(group.turns)
         if len(names) == 1 and max(group.turns.values()) == 1:
@@ -248,8 +248,8 @@ def wrong(load: Load, groups: Sequence[StatementGroup]) -> list[str]:
                 if known == kind and always <= present
             )
         if group.calls > 1.1 * most + 3 * load.conditions.clients:
-            found.append(f"{sorted(names)}: {group.calls:.0f} times, in fact {most:.0f}")
-    return found
+            problems.append(f"{sorted(names)}: {group.calls:.0f} times, in fact {most:.0f}")
+    return problems
 
 
 def joined_share(groups: Sequence[StatementGroup], calls: Mapping[str, float]) -> float:

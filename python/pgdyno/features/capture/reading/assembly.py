@@ -276,7 +276,7 @@ def _proved(groups: Sequence[StatementGroup]) -> Iterator[str]:
         share = calls.get(True, 0.0) / sum(calls.values())
         yield (
             f"sessions and counts prove the transactions of {quantities.percent(share)} of the"
-            " calls; each statement of the others is a transaction of its own: capture longer, or"
+            " calls; each statement of the others is a single transaction: capture longer, or"
             " from a log"
         )
 

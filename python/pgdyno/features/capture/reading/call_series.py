@@ -112,7 +112,7 @@ def sums(statements: Sequence[CallSeries], writing: Sequence[float]) -> dict[str
     Args: writing, transactions that wrote, in each interval: a statement that is as frequent may be
     in each of them.
     """
-    found: dict[str, set[str]] = {}
+    wholes: dict[str, set[str]] = {}
     known = sorted(statements, key=lambda item: item.calls)[-_SUMS_OF_MAX:]
     series = {item.id: np.array(item.series, dtype=float) for item in known}
     totals = [item.calls for item in known]
@@ -132,12 +132,12 @@ def sums(statements: Sequence[CallSeries], writing: Sequence[float]) -> dict[str
             both = series[first.id] + series[other.id]
             if whole.role == first.role and is_no_chance(both, series[whole.id]):
                 for part in (first, other):
-                    found.setdefault(part.id, set()).add(whole.id)
+                    wholes.setdefault(part.id, set()).add(whole.id)
     names = [item.id for item in known if item.writes]
     for whole in (item for item in known if item.writes and is_no_chance(series[item.id], wrote)):
         for name in names:
-            found.setdefault(name, set()).add(whole.id)
-    return found
+            wholes.setdefault(name, set()).add(whole.id)
+    return wholes
 
 
 def _is_multiple(first: FloatArray, other: FloatArray) -> bool:

@@ -170,37 +170,37 @@ class _Grouping:
         Args: is_strict, with what sessions and calls prove; otherwise also with what is proved if
         the groups explain the server's transactions.
         """
-        found = _Explanation(
+        explained = _Explanation(
             {name: float(item.calls) for name, item in self._statements.items()},
             {name: np.array(item.series, dtype=float) for name, item in self._statements.items()},
         )
-        while open_ := [item for item in self._statements.values() if found.left[item.id] > 0]:
-            first = min(open_, key=lambda item: (found.left[item.id], item.id))
+        while open_ := [item for item in self._statements.values() if explained.left[item.id] > 0]:
+            first = min(open_, key=lambda item: (explained.left[item.id], item.id))
             members: dict[str, bool] = {first.id: True}
             if not self._is_alone(first):
-                self._join(found, members, is_strict=is_strict)
-            self._take(found, members)
-        found.groups = self._with_repeated(self._with_loops(found.groups))
-        return found
+                self._join(explained, members, is_strict=is_strict)
+            self._take(explained, members)
+        explained.groups = self._with_repeated(self._with_loops(explained.groups))
+        return explained
 
-    def _take(self, found: _Explanation, members: Mapping[str, bool]) -> None:
+    def _take(self, explained: _Explanation, members: Mapping[str, bool]) -> None:
         """Make a group of these, the rarest first. Args: members, whether each one is proved."""
         first = next(iter(members))
-        calls, own = found.left[first], found.series[first]
+        calls, own = explained.left[first], explained.series[first]
         for name in members:
-            rest = found.left[name] - calls
-            found.left[name] = rest if rest > slack(self._statements[name].calls) else 0.0
-            if len(found.series[name]) == len(own):
-                found.series[name] = np.maximum(found.series[name] - own, 0.0)
+            rest = explained.left[name] - calls
+            explained.left[name] = rest if rest > slack(self._statements[name].calls) else 0.0
+            if len(explained.series[name]) == len(own):
+                explained.series[name] = np.maximum(explained.series[name] - own, 0.0)
         inside = any(self._is_usually_inside(self._statements[name]) for name in members)
         role = self._statements[first].role
         group = StatementGroup(role, calls, dict.fromkeys(members, 1.0), len(members) > 1 or inside)
-        found.groups.append(group)
-        found.tentative += [(name, calls) for name, is_sure in members.items() if not is_sure]
+        explained.groups.append(group)
+        explained.tentative += [(name, calls) for name, is_sure in members.items() if not is_sure]
 
     def _join(
         self,
-        found: _Explanation,
+        explained: _Explanation,
         members: dict[str, bool],
         *,
         is_strict: bool,
@@ -210,40 +210,40 @@ class _Grouping:
         `whole`: those of which nothing else is left, so what was seen with them is of this kind.
         """
         [first] = members
-        calls, whole = found.left[first], [first]
+        calls, whole = explained.left[first], [first]
         near: set[str] = set()
         latest = first
         while True:
             near |= self._neighbours[latest]
             joining = [
                 (
-                    self._certainty(found, other, whole, members),
-                    -abs(found.left[other.id] - calls),
+                    self._certainty(explained, other, whole, members),
+                    -abs(explained.left[other.id] - calls),
                     other.id,
                 )
                 for other in (self._statements[name] for name in near.difference(members))
-                if found.left[other.id] > 0
-                and self._is_enough(found, other, self._statements[first])
+                if explained.left[other.id] > 0
+                and self._is_enough(explained, other, self._statements[first])
             ]
             certainty, _, latest = max(joining, default=(0, 0.0, ""))
             if certainty <= int(is_strict):
                 return
             members[latest] = certainty > 1
-            if found.left[latest] <= calls + slack(self._statements[latest].calls):
+            if explained.left[latest] <= calls + slack(self._statements[latest].calls):
                 whole.append(latest)
 
-    def _is_enough(self, found: _Explanation, other: CallSeries, first: CallSeries) -> bool:
+    def _is_enough(self, explained: _Explanation, other: CallSeries, first: CallSeries) -> bool:
         """Return whether a statement has calls for all transactions of another one."""
-        least = found.left[first.id] - slack(found.left[first.id])
+        least = explained.left[first.id] - slack(explained.left[first.id])
         return (
             other.role == first.role
-            and found.left[other.id] >= least
-            and is_at_least(found.series[other.id], found.series[first.id])
+            and explained.left[other.id] >= least
+            and is_at_least(explained.series[other.id], explained.series[first.id])
         )
 
     def _certainty(
         self,
-        found: _Explanation,
+        explained: _Explanation,
         other: CallSeries,
         whole: Sequence[str],
         members: Collection[str],
@@ -257,7 +257,9 @@ class _Grouping:
         seen = sum(self._together.get(pair, 0) for pair in pairs)
         if not seen:
             return 0
-        if any(is_no_chance(found.series[name], found.series[other.id]) for name in members):
+        if any(
+            is_no_chance(explained.series[name], explained.series[other.id]) for name in members
+        ):
             return 3
         if any(other.id in self._sums.get(name, ()) for name in members):
             return 2

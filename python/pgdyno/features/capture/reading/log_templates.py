@@ -96,8 +96,13 @@ class Context:
         references = [column.references for column in self.columns.values() if column.references]
         return {(reference.table, reference.column) for reference in references}
 
-    def is_last_of_key(self, column: ColumnShape) -> bool:
-        """Return whether a column alone, or as the last of several, makes its row unique."""
+    def is_last_of_key(self, column: ColumnShape | None, table: str) -> bool:
+        """Return whether a column alone, or as the last of several, makes its row unique.
+
+        A key of another table exists already.
+        """
+        if column is None or column.table != table:
+            return False
         return column.is_unique or 0 < column.key_position == self._key_lengths[column.table]
 
     @cached_property
@@ -235,10 +240,7 @@ def _steps(
                     earlier,
                     column,
                     raw=context.raw.get(place, RawColumn()),
-                    # A key of another table exists already.
-                    is_key=column is not None
-                    and column.table == observed.use.table
-                    and context.is_last_of_key(column),
+                    is_key=context.is_last_of_key(column, observed.use.table),
                     known_key=context.known_key(observed.use, before),
                     record=context.sources.record(observed.type, parsed),
                     as_long_as=_as_long_as(parsed, observed.position),
