@@ -14,7 +14,7 @@ from pgdyno.features.capture.reading.call_series import (
     CallSeries,
     FloatArray,
     is_no_chance,
-    relations,
+    sums,
 )
 from pgdyno.features.capture.reading.counted import Sessions
 from pgdyno.features.capture.reading.grouping import StatementGroup, grouped
@@ -33,14 +33,31 @@ def groups(
         CallSeries(name, NAMES[name], "app", KINDS.get(name, "update"), sum(series), series)
         for name, series in calls.items()
     ]
-    related = {"accounts", "balance", "tellers", "branches", "history"}
     return grouped(
         countings,
         sessions or Sessions(),
-        lambda name, other: {name, other} <= related,
         transactions=transactions,
         writing=writing,
     )
+
+
+# Of twelve intervals, as clients that choose at random make them.
+OFTEN = (803, 764, 812, 795, 840, 779, 821, 790, 768, 833, 801, 786)
+RARE = (97, 121, 88, 103, 110, 92, 85, 117, 99, 106, 90, 113)
+
+
+def both(*series: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(map(sum, zip(*series, strict=True)))
+
+
+def seen(sessions: Sessions, *names: str, count: int = 10) -> Sessions:
+    """Let sessions have these statements in one transaction, in this order."""
+    for first, second in itertools.combinations(names, 2):
+        sessions.together[frozenset((NAMES[first], NAMES[second]))] = count
+        sessions.in_order[NAMES[first], NAMES[second]] = count
+    for name in names:
+        sessions.inside[NAMES[name]] = count
+    return sessions
 
 
 def test_statements_that_are_all_transactions_stay_alone() -> None:
@@ -53,125 +70,76 @@ def test_statements_that_are_all_transactions_stay_alone() -> None:
     ]
 
 
-def test_a_mix_of_scripts_that_share_statements_is_taken_apart() -> None:
-    calls = {
-        "accounts": (500, 480),
-        "balance": (1000, 990),
-        "tellers": (300, 290),
-        "branches": (300, 290),
-        "history": (500, 480),
-    }
-    by_members = {tuple(sorted(g.turns)): g.calls for g in groups(calls, transactions=1990)}
-    assert by_members == {
-        ("balance",): 1010,
-        ("accounts", "balance", "branches", "history", "tellers"): 590,
-        ("accounts", "balance", "history"): 390,
-    }
+def test_equal_calls_alone_are_no_proof() -> None:
+    # Two transactions may always follow each other.
+    made = groups(dict.fromkeys(("accounts", "history"), OFTEN), transactions=sum(OFTEN))
+    assert [(list(group.turns), group.is_proved) for group in made] == [
+        (["accounts"], False),
+        (["history"], False),
+    ]
+    sessions = seen(Sessions(), "accounts", "history", count=1)
+    [group] = groups(dict.fromkeys(("accounts", "history"), OFTEN), sum(OFTEN), sessions)
+    assert (list(group.turns), group.is_proved) == (["accounts", "history"], True)
 
 
-def test_of_three_that_are_as_frequent_those_with_the_same_keys_are_together() -> None:
-    # Two transactions with three statements; nobody saw which two share one.
-    calls = dict.fromkeys(("accounts", "other", "history"), (25,))
-    made = groups(calls, transactions=50)
-    assert sorted(sorted(group.turns) for group in made) == [["accounts", "history"], ["other"]]
-    # The group is probable, not certain.
-    assert {len(group.turns): group.is_proved for group in made} == {1: True, 2: False}
-
-
-def test_calls_without_transactions_are_turns_of_a_loop() -> None:
-    calls = {"accounts": (100, 100), "history": (1000, 1000)}
-    [group] = groups(calls, transactions=200)
+@pytest.mark.parametrize("late", [0, 700])
+def test_a_statement_seen_again_in_one_transaction_is_its_loop(late: int) -> None:
+    sessions = seen(Sessions(), "accounts", "history")
+    calls = {"accounts": RARE, "history": tuple(10 * count for count in RARE)}
+    assert len(groups(calls, sum(RARE) + late, sessions)) == 2
+    sessions.repeated[NAMES["history"]] = 2
+    [group] = groups(calls, sum(RARE) + late, sessions)
     assert group.turns == {"accounts": 1.0, "history": 10.0}
     assert group.is_block
 
 
-def test_transactions_that_the_server_counted_late_do_not_hide_a_loop() -> None:
-    calls = {"accounts": (100, 100), "history": (1000, 1000)}
-    [group] = groups(calls, transactions=380)
-    assert group.turns["history"] == 10.0
-
-
 def test_a_statement_that_sessions_show_alone_joins_no_transaction() -> None:
-    sessions = Sessions()
+    sessions = seen(Sessions(), "accounts", "tellers")
     sessions.alone[NAMES["other"]] = 3
-    sessions.inside[NAMES["accounts"]] = sessions.inside[NAMES["tellers"]] = 2
-    calls = {"accounts": (100, 100), "tellers": (100, 100), "other": (100, 100)}
-    made = groups(calls, transactions=400, sessions=sessions)
+    calls = {"accounts": OFTEN, "tellers": OFTEN, "other": OFTEN}
+    made = groups(calls, 2 * sum(OFTEN), sessions)
     assert sorted(len(group.turns) for group in made) == [1, 2]
+    assert all(group.is_proved for group in made)
 
 
 def test_the_time_since_the_start_of_the_transaction_is_the_order() -> None:
-    sessions = Sessions()
+    sessions = seen(Sessions(), "accounts", "tellers", "history")
+    sessions.in_order.clear()
     for place, name in enumerate(("history", "tellers", "accounts"), 1):
         sessions.inside[NAMES[name]] = 4
         sessions.after_s[NAMES[name]] = [place * 0.001] * 4
-    calls = dict.fromkeys(("accounts", "tellers", "history"), (100, 100))
-    [group] = groups(calls, transactions=200, sessions=sessions)
+    calls = dict.fromkeys(("accounts", "tellers", "history"), OFTEN)
+    [group] = groups(calls, sum(OFTEN), sessions)
     assert list(group.turns) == ["history", "tellers", "accounts"]
 
 
-def test_what_was_seen_together_comes_before_what_may_be_together() -> None:
-    sessions = Sessions()
-    scripts = (("accounts", "balance", "tellers", "branches", "history"), ("other", "tellers"))
-    for script in scripts:
-        for name, another in itertools.combinations(script, 2):
-            sessions.together[frozenset((NAMES[name], NAMES[another]))] = 9
-            sessions.inside[NAMES[name]] = sessions.inside[NAMES[another]] = 9
-    calls = {
-        "accounts": (250, 250),
-        "balance": (760, 740),
-        "tellers": (151, 149),
-        "branches": (101, 99),
-        "history": (251, 249),
-        "other": (50, 50),
-    }
-    by_members = {
-        tuple(sorted(group.turns)): group.calls
-        for group in groups(calls, transactions=1600, sessions=sessions)
-    }
-    assert by_members == {
-        ("balance",): 1000,
-        ("accounts", "balance", "branches", "history", "tellers"): 200,
-        ("accounts", "balance", "history"): 300,
-        ("other", "tellers"): 100,
-    }
-
-
 def test_two_whose_sum_is_a_third_one_are_in_different_transactions() -> None:
-    branches = (71, 53, 54, 57, 52)
-    others = (36, 27, 28, 27, 31)
-    sessions = Sessions()
-    for name in ("branches", "tellers", "other"):
-        sessions.inside[NAMES[name]] = 5
-    calls = {
-        "branches": branches,
-        "other": others,
-        "tellers": tuple(map(sum, zip(branches, others, strict=True))),
-    }
-    made = groups(calls, transactions=sum(branches) + sum(others), sessions=sessions)
+    sessions = seen(seen(Sessions(), "branches", "tellers", count=1), "other", "tellers", count=1)
+    calls = {"branches": OFTEN, "other": RARE, "tellers": both(OFTEN, RARE)}
+    made = groups(calls, 0, sessions)
     assert sorted(sorted(group.turns) for group in made) == [
         ["branches", "tellers"],
         ["other", "tellers"],
     ]
+    assert all(group.is_proved for group in made)
 
 
 def test_the_sum_of_a_loop_and_its_transaction_says_nothing() -> None:
-    calls = {
-        "accounts": (100, 120, 90, 80, 110),
-        "branches": (200, 240, 180, 160, 220),
-        "tellers": (300, 360, 270, 240, 330),
-    }
-    made = groups(calls, transactions=500)
-    assert any({"accounts", "branches"} <= group.turns.keys() for group in made)
+    twice, thrice = (tuple(turns * count for count in OFTEN) for turns in (2, 3))
+    series = {"accounts": OFTEN, "branches": twice, "tellers": thrice}
+    counts = [
+        CallSeries(id=name, query_id=1, role="", kind="update", calls=sum(own), series=own)
+        for name, own in series.items()
+    ]
+    assert sums(counts, ()) == {}
 
 
 def test_a_statement_seen_alone_and_in_a_transaction_is_both() -> None:
-    sessions = Sessions()
-    sessions.alone[NAMES["balance"]] = 1
-    sessions.inside[NAMES["balance"]] = sessions.inside[NAMES["accounts"]] = 2
-    calls = {"accounts": (100, 100), "balance": (400, 400)}
-    alone, inside = groups(calls, transactions=800, sessions=sessions)
-    assert (list(alone.turns), alone.calls, alone.is_block) == (["balance"], 600, False)
+    sessions = seen(Sessions(), "accounts", "balance")
+    sessions.alone[NAMES["balance"]] = 10
+    calls = {"accounts": RARE, "balance": both(RARE, OFTEN)}
+    alone, inside = groups(calls, sum(RARE) + sum(OFTEN), sessions)
+    assert (list(alone.turns), alone.calls, alone.is_block) == (["balance"], sum(OFTEN), False)
     assert (set(inside.turns), inside.is_block) == ({"accounts", "balance"}, True)
 
 
@@ -183,27 +151,19 @@ def test_a_statement_rarely_seen_inside_is_not_a_block() -> None:
     assert {tuple(g.turns): g.is_block for g in made} == {("other",): False, ("accounts",): True}
 
 
-def seen(sessions: Sessions, *names: str, count: int = 10) -> None:
-    for first, second in itertools.pairwise(names):
-        sessions.together[frozenset((NAMES[first], NAMES[second]))] = count
-        sessions.in_order[NAMES[first], NAMES[second]] = count
-    for name in names:
-        sessions.inside[NAMES[name]] = count
-
-
 def test_kinds_that_are_equally_frequent_are_told_apart_by_what_was_seen_together() -> None:
     sessions = Sessions()
     seen(sessions, "accounts", "balance")
     seen(sessions, "tellers", "branches")
     # All transactions have BEGIN, which is not among the calls.
     sessions.together |= {frozenset((99, NAMES[name])): 20 for name in ("accounts", "tellers")}
-    calls = dict.fromkeys(("accounts", "balance", "tellers", "branches"), (100, 100))
-    made = groups(calls, transactions=400, sessions=sessions)
+    calls = dict.fromkeys(("accounts", "balance", "tellers", "branches"), OFTEN)
+    made = groups(calls, 2 * sum(OFTEN), sessions)
     assert {frozenset(group.turns) for group in made} == {
         frozenset(("accounts", "balance")),
         frozenset(("tellers", "branches")),
     }
-    assert [group.calls for group in made] == [200, 200]
+    assert [group.calls for group in made] == [sum(OFTEN)] * 2
 
 
 def test_a_statement_that_is_mostly_outside_is_also_in_the_transactions_that_show_it() -> None:
@@ -228,39 +188,29 @@ def test_a_group_whose_statements_were_seen_again_is_a_loop() -> None:
     assert (loop.calls, loop.turns) == (20, {"tellers": 10.0, "branches": 10.0})
 
 
-def test_a_statement_that_was_hardly_seen_may_be_in_a_loop() -> None:
-    calls = dict.fromkeys(("accounts", "balance", "tellers", "branches"), (100, 100))
-    for looks, turns in ((3, 10.0), (30, 1.0)):
-        sessions = Sessions()
-        seen(sessions, "accounts", "balance")
-        seen(sessions, "tellers", "branches")
-        sessions.repeated[NAMES["tellers"]] = 2
-        sessions.inside[NAMES["branches"]] = looks
-        *_, last = groups(calls, transactions=220, sessions=sessions)
-        assert last.turns == {"tellers": turns, "branches": turns}, looks
-
-
 def test_a_few_long_waits_for_locks_do_not_change_the_order() -> None:
-    sessions = Sessions()
+    sessions = seen(Sessions(), "branches", "history", "tellers")
+    sessions.in_order.clear()
     for name, waited_s in (("tellers", 0.0), ("branches", 0.9), ("history", 0.0)):
         sessions.inside[NAMES[name]] = 4
         usual_s = {"tellers": 0.001, "branches": 0.002, "history": 0.003}[name]
         sessions.after_s[NAMES[name]] = [usual_s, usual_s, usual_s + waited_s, usual_s + waited_s]
-    calls = dict.fromkeys(("branches", "history", "tellers"), (100, 100))
-    [group] = groups(calls, transactions=200, sessions=sessions)
+    calls = dict.fromkeys(("branches", "history", "tellers"), OFTEN)
+    [group] = groups(calls, sum(OFTEN), sessions)
     assert list(group.turns) == ["tellers", "branches", "history"]
 
 
 def test_statements_that_were_seen_after_each_other_have_this_order() -> None:
-    sessions = Sessions()
+    sessions = seen(Sessions(), "accounts", "branches", "tellers")
+    sessions.in_order.clear()
     for name, usual_s in (("accounts", 0.001), ("tellers", 0.003), ("branches", 0.002)):
         sessions.inside[NAMES[name]] = 4
         # A statement that is seldom seen is seen when its client waited for a CPU.
         sessions.after_s[NAMES[name]] = [usual_s] * 4
     sessions.in_order[NAMES["tellers"], NAMES["branches"]] = 5
     sessions.in_order[NAMES["branches"], NAMES["tellers"]] = 1
-    calls = dict.fromkeys(("accounts", "branches", "tellers"), (100, 100))
-    [group] = groups(calls, transactions=200, sessions=sessions)
+    calls = dict.fromkeys(("accounts", "branches", "tellers"), OFTEN)
+    [group] = groups(calls, sum(OFTEN), sessions)
     assert list(group.turns) == ["accounts", "tellers", "branches"]
 
 
@@ -282,18 +232,11 @@ def test_polls_tell_pauses_and_which_statements_share_a_transaction() -> None:
     assert sessions.waits == {"CPU": 1, "IO:WALSync": 1}
 
 
-# Of six intervals, as clients that choose at random make them.
-OFTEN, RARE = (803, 764, 812, 795, 840, 779), (97, 121, 88, 103, 110, 92)
-
-
-def both(*series: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(map(sum, zip(*series, strict=True)))
-
-
 def test_a_statement_as_frequent_as_the_transactions_that_wrote_is_in_each_of_them() -> None:
     wrote = both(OFTEN, RARE)
+    sessions = seen(seen(Sessions(), "history", "accounts"), "history", "tellers")
     calls = {"history": wrote, "accounts": OFTEN, "tellers": RARE}
-    made = groups(calls, transactions=sum(wrote), writing=wrote)
+    made = groups(calls, sum(wrote), sessions, writing=wrote)
     assert {frozenset(group.turns) for group in made} == {
         frozenset(("history", "accounts")),
         frozenset(("history", "tellers")),
@@ -307,32 +250,21 @@ def test_the_number_of_transactions_that_wrote_tells_the_turns_of_a_loop() -> No
     loop = tuple(10 * count for count in RARE)
     calls = {"accounts": OFTEN, "tellers": loop, "branches": loop}
     # The server counts all transactions late, and those that write at once.
-    late = sum(OFTEN) + 1.2 * sum(RARE)
+    late = sum(OFTEN) + 1.05 * sum(RARE)
     once, repeating = groups(calls, late, sessions, writing=both(OFTEN, RARE))
     assert (once.calls, repeating.calls) == (sum(OFTEN), sum(RARE))
     assert repeating.turns == {"tellers": 10.0, "branches": 10.0}
 
 
 def test_a_rare_statement_is_no_part_of_a_sum() -> None:
-    changes = (4, -3, 3, -4, 3, -3)
+    changes = (4, -3, 3, -4, 3, -3) * 2
     nearly = tuple(count + change for count, change in zip(OFTEN, changes, strict=True))
-    series = {"accounts": OFTEN, "tellers": nearly, "balance": (1, 0, 0, 1, 0, 1)}
+    series = {"accounts": OFTEN, "tellers": nearly, "balance": (1, 0, 0, 1, 0, 1) * 2}
     counts = [
         CallSeries(id=name, query_id=1, role="", kind="update", calls=sum(own), series=own)
         for name, own in series.items()
     ]
-    assert relations(counts, ()).implied == {}
-
-
-def test_statements_join_the_one_with_which_they_agree_best() -> None:
-    own = (*RARE, *reversed(RARE))
-    other = tuple(map(sum, zip(own, (1, -2, 2, 0, -1, 1) * 2, strict=True)))
-    calls = {"accounts": own, "history": own, "tellers": other, "branches": other}
-    made = groups(calls, transactions=sum(own) + sum(other))
-    assert {frozenset(group.turns) for group in made} == {
-        frozenset(("accounts", "history")),
-        frozenset(("tellers", "branches")),
-    }
+    assert sums(counts, ()) == {}
 
 
 def test_each_statement_is_compared_with_few_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -348,6 +280,6 @@ def test_each_statement_is_compared_with_few_others(monkeypatch: pytest.MonkeyPa
     series = [generator.poisson(generator.integers(5, 4000), 60).tolist() for _ in range(500)]
     many = [CallSeries(f"{n:03}", n, "app", "update", sum(s), s) for n, s in enumerate(series)]
     total = float(sum(map(sum, series)))
-    assert len(grouped(many, Sessions(), lambda *_: False, transactions=total)) == 500
+    assert len(grouped(many, Sessions(), transactions=total)) == 500
     # All pairs would be 125,000.
     assert compared < 20 * len(many)

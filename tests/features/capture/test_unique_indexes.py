@@ -10,6 +10,7 @@ import pytest
 from tests.fixtures.clusters import connection, make_cluster, run_sql, scalar
 from tests.fixtures.command import Command, server_options
 
+from pgdyno.features.capture.repeats import Changeable, without_repeats
 from pgdyno.server.target import Target
 
 TABLES = (
@@ -140,3 +141,25 @@ def test_the_server_takes_the_index_for_on_conflict_with_its_predicate(copied: C
         with connection(copied.copy) as session:
             session.execute(f"PREPARE own ({types}) AS {text}")
             session.execute(f"EXPLAIN EXECUTE own ({given})")
+
+
+@pytest.mark.pg
+@pytest.mark.parametrize(("repeated", "left"), [(9, 991), (11, 1000)])
+def test_at_most_one_of_a_hundred_rows_is_deleted_for_a_unique_index(
+    database: Target, repeated: int, left: int
+) -> None:
+    # No column may change, so only a deletion makes the keys unique.
+    run_sql(database, "CREATE TABLE entry (a int)")
+    run_sql(
+        database,
+        f"INSERT INTO entry SELECT greatest(g - {repeated}, 0) FROM generate_series(0, 999) g",
+    )
+    plain = "CREATE INDEX ON entry (a)"
+    run_sql(database, without_repeats("entry", plain, Changeable()))
+    assert scalar(database, "SELECT count(*)::int FROM entry") == 1000
+    run_sql(database, without_repeats("entry", plain, Changeable(), deletes=True))
+    assert scalar(database, "SELECT count(*)::int FROM entry") == left
+    assert scalar(database, "SELECT count(DISTINCT a)::int FROM entry") == 1000 - repeated
+    assert scalar(database, "SELECT count(*)::int FROM pg_indexes") == scalar(
+        database, "SELECT count(*)::int FROM pg_indexes WHERE schemaname LIKE 'pg%'"
+    )

@@ -159,12 +159,10 @@ class Assembly:
             )
             for key, d in work.items()
         ]
-        keys = {d.statement.id: sources.keys_of(d.parsed) for d in work.values()}
         transactions = self._transactions(described)
         return grouped(
             countings,
             self.counted.sessions,
-            lambda name, other: bool(keys[name] & keys[other]),
             transactions=transactions,
             late=transactions * min(_LATE_S / max(self.header.seconds, 1.0), _LATE_RATIO_MAX),
             writing=self.counted.writing(),
@@ -255,7 +253,7 @@ class Assembly:
         if so_far.snapshots and 1 <= self.header.seconds < _SECONDS_ENOUGH:
             yield (
                 f"the capture is shorter than {_SECONDS_ENOUGH} s: the server counts up to a second"
-                " late, so pgdyno may join the wrong statements to a transaction; capture longer"
+                " late, so it proves few transactions; capture longer"
             )
         if so_far.dealloc_count:
             yield (
@@ -270,15 +268,16 @@ class Assembly:
 
 
 def _proved(groups: Sequence[StatementGroup]) -> Iterator[str]:
-    """Yield for which share of the calls the counts prove their transactions, if not for all."""
+    """Yield for which share of the calls their transactions are proved, if not for all."""
     calls = {group.is_proved: 0.0 for group in groups}
     for group in groups:
         calls[group.is_proved] += group.calls * sum(group.turns.values())
     if calls.get(False):
         share = calls.get(True, 0.0) / sum(calls.values())
         yield (
-            f"counts prove the transactions of {quantities.percent(share)} of the calls; those of"
-            " the others are the most probable ones: a log shows them"
+            f"sessions and counts prove the transactions of {quantities.percent(share)} of the"
+            " calls; each statement of the others is a single transaction: capture longer, or"
+            " from a log"
         )
 
 

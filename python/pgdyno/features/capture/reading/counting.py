@@ -20,7 +20,7 @@ from pgdyno.process import signals
 
 _LOOKS_COMPARED = 60
 _SNAPSHOTS = 60
-_SNAPSHOT_S_MIN, _SNAPSHOT_S_MAX = 2.0, 60.0
+_SNAPSHOT_S_MIN, _SNAPSHOT_S_MAX = 1.0, 60.0
 _RETRY_S = 1.0
 _FORCES_REPORTS = 15
 

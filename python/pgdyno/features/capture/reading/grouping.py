@@ -1,19 +1,20 @@
-"""Which statements form a transaction: from numbers of calls, and from sessions that were seen.
+"""Which statements form a transaction: only what sessions and numbers of calls prove.
 
-The server counts its transactions. If each statement were a transaction, their number would be
-that of all calls. So the difference says how many calls are inside transactions of others: the
-excess. The rarest statement that is left begins a kind of transactions. What is certainly in each
-of them joins it: it was seen there, or the numbers of calls leave no other way. If an excess is
-left, what may be there joins, too: as much as explains the excess best.
+Statements belong together if sessions were seen with both in one transaction, and their calls say
+in how many: both were called equally often in every interval, and not by chance; or the calls of
+one are the sum of those of two others; or it was only ever seen in one kind of transaction. Equal
+calls alone are no proof: a program may carry out two transactions one after the other, always. What
+is not proved stays a single statement, because a wrong transaction has wrong keys and wrong locks.
+
+The rarest statement that is left begins a kind of transactions, and what certainly is in each of
+them joins it.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 
 import numpy as np
 
@@ -21,47 +22,27 @@ from pgdyno.features.capture.reading.call_series import (
     TOLERANCE_CALLS,
     CallSeries,
     FloatArray,
-    Relations,
-    difference,
-    is_as_often,
+    is_at_least,
     is_no_chance,
-    max_difference,
-    relations,
     slack,
+    sums,
 )
 from pgdyno.features.capture.reading.counted import Sessions
 from pgdyno.features.capture.reading.step_order import in_order
 
-# The server counts transactions up to a second late. So an excess may be this much too small.
-_ENOUGH_RATIO = 0.85
 _TRANSACTIONS_RATIO = 0.01
-# If two statements would have been seen together this often, and were not, they are apart.
-_MISSED_MAX = 3.0
-# By about this number of calls in an interval statements of one transaction differ.
-_USUAL_CALLS = 0.3
-# Weak evidence, as the logarithm of a ratio of probabilities: seen in one transaction that may be
-# of another kind, called as often, the same keys, both inside of transactions.
-_SEEN, _AS_OFTEN, _RELATED, _INSIDE = 3.0, 2.0, 1.0, 1.0
-# Two statements of which nothing is known are in different transactions.
-_UNLIKELY = 4.0
-# How many ways to explain the excess go on, and how many statements may join or not at once.
-_WAYS_MAX, _CHOICES_MAX = 24, 3
-# Weak evidence is weighed for the most frequent statements alone, which are nearly all calls.
-_FREQUENT_MAX = 200
-# A statement with this number of looks would have been seen again if it had turns.
-_LOOKS_FOR_LOOP = 10
+# A statement that other transactions have, too, was seen in these so often.
+_SEEN_MIN = 6
 # A group with more turns than this is a loop.
 _TURNS_MIN = 1.5
-
-Related = Callable[[str, str], bool]
 
 
 @dataclass(slots=True)
 class StatementGroup:
     """The statements of one kind of transaction in their order, with the turns of each.
 
-    `is_block`: they are between BEGIN and COMMIT. `is_proved`: certain evidence alone gives this
-    group; of others it is the most probable one.
+    `is_block`: they are between BEGIN and COMMIT. `is_proved`: sessions and counts show that this
+    is a transaction; otherwise it is one statement of a transaction that nobody knows.
     """
 
     role: str
@@ -74,39 +55,32 @@ class StatementGroup:
 def grouped(
     statements: Sequence[CallSeries],
     sessions: Sessions,
-    related: Related,
     *,
     transactions: float,
     late: float = 0.0,
     writing: Sequence[float] = (),
 ) -> list[StatementGroup]:
-    """Return the kinds of transactions that explain all calls.
+    """Return the kinds of transactions that are proved, and all other statements alone.
 
-    Args: statements, without BEGIN and COMMIT; related, whether two statements use the same keys;
-    transactions, how many the server counted, and late, how exactly; writing, how many transactions
-    wrote, in each interval.
+    Args: statements, without BEGIN and COMMIT; transactions, how many the server counted, and late,
+    how exactly; writing, how many transactions wrote, in each interval.
     """
-    grouping = _Grouping(statements, sessions, related, transactions, writing, late)
+    grouping = _Grouping(statements, sessions, transactions, writing, late)
     return sorted(grouping.groups(), key=lambda group: -group.calls)
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """One way to explain the calls, as far as it has come.
+@dataclass(slots=True)
+class _Explanation:
+    """The groups so far, and the calls that have none yet: in total and in each interval.
 
-    `left`: calls of each statement that have no transaction yet, in total and in each interval.
-    `excess`: calls that are still to be inside of transactions; `budget`: those of them that weak
-    evidence may explain, and `score` is what it says. `guessed`: calls that are turns of a loop
-    without having been seen again.
+    `tentative`: statements and how often they are in groups of which this is right only if all
+    groups explain the server's transactions.
     """
 
-    left: Mapping[str, float]
-    series: Mapping[str, FloatArray]
-    excess: float
-    budget: float = 0.0
-    groups: tuple[StatementGroup, ...] = ()
-    score: float = 0.0
-    guessed: float = 0.0
+    left: dict[str, float]
+    series: dict[str, FloatArray]
+    groups: list[StatementGroup] = field(default_factory=list)
+    tentative: list[tuple[str, float]] = field(default_factory=list)
 
 
 class _Grouping:
@@ -114,29 +88,21 @@ class _Grouping:
         self,
         statements: Sequence[CallSeries],
         sessions: Sessions,
-        related: Related,
         transactions: float,
         writing: Sequence[float],
         late: float,
     ) -> None:
         self._statements = {item.id: item for item in statements}
         self._sessions = sessions
-        self._related = related
-        self._relations: Relations = relations(statements, writing)
+        self._sums = sums(statements, writing)
         self._together, self._partners = self._sightings()
-        self._neighbours: dict[str, set[str]] = {}
+        self._neighbours: defaultdict[str, set[str]] = defaultdict(set)
         for pair in self._together:
             for name in pair:
-                self._neighbours.setdefault(name, set()).update(pair - {name})
-        by_calls = sorted(statements, key=lambda item: item.calls)
-        self._frequent = {item.id for item in by_calls[-_FREQUENT_MAX:]}
-        left = {item.id: float(item.calls) for item in statements}
+                self._neighbours[name].update(pair - {name})
         own_ends = sum(item.calls * item.ends_count for item in statements)
-        transactions = max(transactions - own_ends, 0)
-        self._transactions = transactions
-        self._tolerance = max(TOLERANCE_CALLS, _TRANSACTIONS_RATIO * transactions, late)
-        series = {item.id: np.array(item.series, dtype=float) for item in statements}
-        self._begin = _Way(left, series, sum(left.values()) - transactions)
+        self._transactions = max(transactions - own_ends, 0)
+        self._tolerance = max(TOLERANCE_CALLS, _TRANSACTIONS_RATIO * self._transactions, late)
         self._writing = sum(writing)
 
     def _sightings(self) -> tuple[dict[frozenset[str], int], Counter[str]]:
@@ -162,252 +128,146 @@ class _Grouping:
         return together, partners
 
     def groups(self) -> list[StatementGroup]:
-        """Return the groups of the best way: with certain evidence alone, if it is enough."""
-        best = certain = self._with_loops(self._ways(0.0)[0])
-        budget = self._too_many(best.groups) + best.guessed
-        if budget > self._tolerance:
-            ways = map(self._with_loops, self._ways(budget))
-            best = max((best, *ways), key=self._worth)
+        """Return the groups that are proved, and the other statements alone."""
+        best = self._explained(is_strict=True)
+        if not self._is_closed(best.groups):
+            more = self._explained(is_strict=False)
+            is_sure = all(
+                self._is_in_all(name, calls, more.groups) for name, calls in more.tentative
+            )
+            if is_sure and self._is_closed(more.groups):
+                best = more
+        is_closed = self._is_closed(best.groups)
+        for group in best.groups:
+            [name, *others] = group.turns
+            is_alone = self._is_alone(self._statements[name])
+            group.is_proved = is_closed or bool(others) or is_alone
+            group.is_block &= group.is_proved
         self._note_single(best.groups)
         return [
-            replace(
-                group,
-                turns=in_order(group.turns, self._statements, self._sessions),
-                is_proved=any(own.turns.keys() == group.turns.keys() for own in certain.groups),
-            )
+            replace(group, turns=in_order(group.turns, self._statements, self._sessions))
             for group in best.groups
         ]
 
-    def _ways(self, budget: float) -> list[_Way]:
-        """Return the best ways; weak evidence explains as many calls as the budget."""
-        ways = [replace(self._begin, budget=budget)]
-        while any(self._open(way) for way in ways):
-            ways = _best_of([more for way in ways for more in self._next(way)])
-        return ways
+    def _is_in_all(self, name: str, calls: float, groups: Sequence[StatementGroup]) -> bool:
+        """Return whether the number of transactions shows that a group has a statement each time.
 
-    def _too_many(self, groups: Sequence[StatementGroup]) -> float:
-        """Return how many transactions groups have that the server did not count."""
-        return sum(group.calls for group in groups) - self._transactions
-
-    def _worth(self, way: _Way) -> float:
-        """Return how probable a way is: its evidence, and how well it explains the excess."""
-        return way.score - (self._too_many(way.groups) / self._tolerance) ** 2 / 2
-
-    def _open(self, way: _Way) -> list[CallSeries]:
-        return [item for item in self._statements.values() if way.left[item.id] > 0]
-
-    def _next(self, way: _Way) -> Iterator[_Way]:
-        """Yield a way with one kind of transaction more, once for each choice of weak evidence."""
-        open_ = self._open(way)
-        if not open_:
-            yield way
-            return
-        first = min(open_, key=lambda item: (way.left[item.id], item.id))
-        if self._is_alone(first):
-            yield self._with_group(way, first, ())
-            return
-        calls, members = way.left[first.id], self._certain(way, first, open_)
-        # By chance, many statements that a program calls once or twice have as many calls.
-        is_weak_used = (
-            first.id in self._frequent
-            and calls > TOLERANCE_CALLS
-            and self._allows(way.budget, calls)
+        A group that is as rare as the tolerance would not be missed. And in a group that does not
+        have the statement, but was seen with it, the statement would change no number.
+        """
+        known = self._neighbours[name]
+        return calls > 2 * self._tolerance and all(
+            name in group.turns or not known & group.turns.keys() for group in groups
         )
-        weak = self._weak(way, first, members, open_) if is_weak_used else []
-        choices = weak[:_CHOICES_MAX]
-        for size in range(len(choices), -1, -1):
-            for chosen in combinations(choices, size):
-                added = [name for _, names in chosen for name in names]
-                spent = calls * len(added)
-                if not added or self._allows(way.budget, spent):
-                    score = way.score + sum(value - _UNLIKELY for value, _ in chosen)
-                    more = self._with_group(way, first, [*members[1:], *added])
-                    yield replace(more, score=score, budget=way.budget - spent)
 
-    def _allows(self, excess: float, calls: float) -> bool:
-        """Return whether an excess is enough for calls, as exactly as it is known."""
-        enough = min(_ENOUGH_RATIO * calls, calls - 2 * self._tolerance)
-        return excess >= enough - TOLERANCE_CALLS and excess > 0
+    def _is_closed(self, groups: Sequence[StatementGroup]) -> bool:
+        """Return whether groups have as many transactions as the server counted."""
+        return abs(sum(g.calls for g in groups) - self._transactions) <= self._tolerance
 
-    def _with_group(self, way: _Way, first: CallSeries, others: Iterable[str]) -> _Way:
-        """Return a way with a group of these; without what no excess is left for."""
-        calls, own = way.left[first.id], way.series[first.id]
-        turns, excess = {first.id: 1.0}, way.excess
-        for name in others:
-            if self._allows(excess, calls):
-                turns[name] = 1.0
-                excess -= calls
-        left, series = dict(way.left), dict(way.series)
-        for name in turns:
-            rest = left[name] - calls
-            left[name] = rest if rest > slack(self._statements[name].calls) else 0.0
-            if len(series[name]) == len(own):
-                series[name] = np.maximum(series[name] - own, 0.0)
-        inside = any(self._is_usually_inside(self._statements[name]) for name in turns)
-        group = StatementGroup(first.role, calls, turns, len(turns) > 1 or inside)
-        return replace(way, left=left, series=series, excess=excess, groups=(*way.groups, group))
+    def _explained(self, *, is_strict: bool) -> _Explanation:
+        """Return groups for all calls.
 
-    def _certain(self, way: _Way, first: CallSeries, open_: Sequence[CallSeries]) -> list[str]:
-        """Return the statements that are certainly in all transactions of a kind, `first` first.
+        Args: is_strict, with what sessions and calls prove; otherwise also with what is proved if
+        the groups explain the server's transactions.
+        """
+        explained = _Explanation(
+            {name: float(item.calls) for name, item in self._statements.items()},
+            {name: np.array(item.series, dtype=float) for name, item in self._statements.items()},
+        )
+        while open_ := [item for item in self._statements.values() if explained.left[item.id] > 0]:
+            first = min(open_, key=lambda item: (explained.left[item.id], item.id))
+            members: dict[str, bool] = {first.id: True}
+            if not self._is_alone(first):
+                self._join(explained, members, is_strict=is_strict)
+            self._take(explained, members)
+        explained.groups = self._with_repeated(self._with_loops(explained.groups))
+        return explained
+
+    def _take(self, explained: _Explanation, members: Mapping[str, bool]) -> None:
+        """Make a group of these, the rarest first. Args: members, whether each one is proved."""
+        first = next(iter(members))
+        calls, own = explained.left[first], explained.series[first]
+        for name in members:
+            rest = explained.left[name] - calls
+            explained.left[name] = rest if rest > slack(self._statements[name].calls) else 0.0
+            if len(explained.series[name]) == len(own):
+                explained.series[name] = np.maximum(explained.series[name] - own, 0.0)
+        inside = any(self._is_usually_inside(self._statements[name]) for name in members)
+        role = self._statements[first].role
+        group = StatementGroup(role, calls, dict.fromkeys(members, 1.0), len(members) > 1 or inside)
+        explained.groups.append(group)
+        explained.tentative += [(name, calls) for name, is_sure in members.items() if not is_sure]
+
+    def _join(
+        self,
+        explained: _Explanation,
+        members: dict[str, bool],
+        *,
+        is_strict: bool,
+    ) -> None:
+        """Add the statements that are in all transactions of a kind.
 
         `whole`: those of which nothing else is left, so what was seen with them is of this kind.
         """
-        calls = way.left[first.id]
-        members, whole = [first.id], [first.id]
-        by_calls = sorted((way.left[item.id], item.id) for item in open_)
+        [first] = members
+        calls, whole = explained.left[first], [first]
         near: set[str] = set()
+        latest = first
         while True:
-            near |= self._near(way, members[-1], by_calls)
+            near |= self._neighbours[latest]
             joining = [
                 (
-                    self._certainty(way, other, whole, members),
-                    -abs(way.left[other.id] - calls),
+                    self._certainty(explained, other, whole, members),
+                    -abs(explained.left[other.id] - calls),
                     other.id,
                 )
                 for other in (self._statements[name] for name in near.difference(members))
-                if self._is_enough(way, other, first)
+                if explained.left[other.id] > 0
+                and self._is_enough(explained, other, self._statements[first])
             ]
-            certainty, _, name = max(joining, default=(0.0, 0.0, ""))
-            if certainty <= 0:
-                return members
-            members.append(name)
-            if way.left[name] <= calls + slack(self._statements[name].calls):
-                whole.append(name)
+            certainty, _, latest = max(joining, default=(0, 0.0, ""))
+            if certainty <= int(is_strict):
+                return
+            members[latest] = certainty > 1
+            if explained.left[latest] <= calls + slack(self._statements[latest].calls):
+                whole.append(latest)
 
-    def _near(self, way: _Way, name: str, by_calls: Sequence[tuple[float, str]]) -> set[str]:
-        """Return the statements that evidence may join to one: seen, implied, or as frequent."""
-        left = way.left[name]
-        most = max_difference(left, len(way.series[name]))
-        begin = bisect_left(by_calls, (left - most, ""))
-        twins = {other for _, other in by_calls[begin : bisect_left(by_calls, (left + most, "~"))]}
-        known = self._neighbours.get(name, set()) | self._relations.implied.get(name, set())
-        return twins | {other for other in known if way.left[other] > 0}
-
-    def _is_enough(self, way: _Way, other: CallSeries, first: CallSeries) -> bool:
+    def _is_enough(self, explained: _Explanation, other: CallSeries, first: CallSeries) -> bool:
         """Return whether a statement has calls for all transactions of another one."""
-        least = way.left[first.id] - slack(way.left[first.id])
-        return other.role == first.role and way.left[other.id] >= least
-
-    def _fits(self, way: _Way, other: CallSeries, whole: Sequence[str]) -> bool:
-        """Return whether nothing that was seen or counted forbids that a statement joins others."""
-        pairs = [frozenset((other.id, name)) for name in whole]
-        if any(self._together.get(pair) for pair in pairs):
-            return True
-        is_apart = any(pair in self._relations.apart for pair in pairs)
-        return not is_apart and self._missed(way, other.id, whole) < _MISSED_MAX
+        least = explained.left[first.id] - slack(explained.left[first.id])
+        return (
+            other.role == first.role
+            and explained.left[other.id] >= least
+            and is_at_least(explained.series[other.id], explained.series[first.id])
+        )
 
     def _certainty(
-        self, way: _Way, other: CallSeries, whole: Sequence[str], members: Sequence[str]
-    ) -> float:
-        """Return how certain it is that a statement belongs to others; 0 if it is not."""
-        twins = [name for name in members if is_no_chance(way.series[name], way.series[other.id])]
-        is_bound = any(self._together.get(frozenset((other.id, name))) for name in twins)
-        if not is_bound and not self._fits(way, other, whole):
-            return 0.0
-        seen = sum(
-            self._together.get(frozenset((other.id, name)), 0)
-            for name in whole
-            if not self._were_joined(way, other.id, name)
-        )
-        if seen and seen >= self._missed(way, other.id, whole) / 4:
-            return 10.0 + seen
-        if any(other.id in self._relations.implied.get(name, ()) for name in members):
-            return 3.0
-        if is_bound:
-            return 2.0
-        is_nearest = any(name in whole and self._is_nearest(way, name, other.id) for name in twins)
-        return float(is_nearest and self._missed(way, other.id, whole) < 1)
+        self,
+        explained: _Explanation,
+        other: CallSeries,
+        whole: Sequence[str],
+        members: Collection[str],
+    ) -> int:
+        """Return how certain it is that a statement is in all transactions of others.
 
-    def _is_nearest(self, way: _Way, name: str, other: str) -> bool:
-        """Return whether no third statement agrees with one of two much better than the other."""
-        own = difference(way.series[name], way.series[other])
-        usual = _USUAL_CALLS * len(way.series[name])
-        return own <= usual or all(
-            own <= 2 * difference(way.series[third], way.series[either]) + usual
-            for third in way.series
-            for either in (name, other)
-            # Totals that differ more do not agree better.
-            if third not in (name, other) and abs(way.left[third] - way.left[either]) <= own
-        )
-
-    def _were_joined(self, way: _Way, name: str, other: str) -> bool:
-        return any(name in group.turns and other in group.turns for group in way.groups)
-
-    def _missed(self, way: _Way, name: str, whole: Sequence[str]) -> float:
-        """Return how often a statement would have been seen with others if it belonged to them.
-
-        It was seen with statements so often; a part of its calls is in these transactions, and the
-        others are a part of what can be seen there. And the same of the others.
+        0: nothing shows it. 1: it is if the groups explain the server's transactions. 2: by a sum.
+        3: by equal calls.
         """
-        looks = [self._looks_inside(member) for member in (*whole, name)]
-        of_whole, own = sum(looks[:-1]), looks[-1]
-        share = way.left[whole[0]] / max(self._statements[name].calls, 1.0)
-        sees = self._partners_outside(name, whole, of_whole, self._partners[name] * min(share, 1.0))
-        seen = self._partners_outside(
-            whole[0], [name], own, sum(self._partners[member] for member in whole)
-        )
-        return max(sees, seen)
-
-    def _partners_outside(
-        self, name: str, others: Sequence[str], looks: int, sightings: float
-    ) -> float:
-        """Return the part of sightings that others would have had, by how often they are seen."""
-        known = self._neighbours.get(name, set()).difference(others)
-        rest = sum(self._looks_inside(partner) for partner in known)
-        return sightings * looks / max(looks + rest, 1)
-
-    def _weak(
-        self, way: _Way, first: CallSeries, members: Sequence[str], open_: Sequence[CallSeries]
-    ) -> list[tuple[float, list[str]]]:
-        """Return what may belong to a kind: statements that belong together join at once.
-
-        If the excess is not enough for all of them, they are joined by chance alone, and each is
-        one more possibility.
-        """
-        whole = [
-            name
-            for name in members
-            if way.left[name] <= way.left[first.id] + slack(self._statements[name].calls)
-        ]
-        joining: list[tuple[float, CallSeries]] = []
-        for other in open_:
-            if other.id in members or other.id not in self._frequent or self._is_alone(other):
-                continue
-            if not self._is_enough(way, other, first) or not self._fits(way, other, whole):
-                continue
-            if (value := self._value(way, other, whole, members)) > 0:
-                joining.append((value, other))
-        sets: list[list[tuple[float, str]]] = []
-        for value, other in sorted(joining, key=lambda item: (-item[0], item[1].id)):
-            series = way.series[other.id]
-            alike = (s for s in sets if is_as_often(way.series[s[0][1]], series))
-            known = next(alike, None)
-            if known is None:
-                sets.append([(value, other.id)])
-            else:
-                known.append((value, other.id))
-        calls = way.left[first.id]
-        choices: list[tuple[float, list[str]]] = []
-        for joined in sets:
-            if len(joined) > 1 and not self._allows(way.budget, calls * len(joined)):
-                choices += [(value, [name]) for value, name in joined]
-            else:
-                together = sum(value for value, _ in joined)
-                choices.append((together, [name for _, name in joined]))
-        return sorted(choices, key=lambda item: -item[0])
-
-    def _value(
-        self, way: _Way, other: CallSeries, whole: Sequence[str], members: Sequence[str]
-    ) -> float:
-        """Return the weak evidence that a statement belongs to others."""
-        value = -self._missed(way, other.id, whole)
-        if any(self._together.get(frozenset((other.id, name))) for name in members):
-            value = _SEEN
-        if is_as_often(way.series[whole[0]], way.series[other.id]):
-            value += _AS_OFTEN
-        value += _RELATED * any(self._related(name, other.id) for name in members)
-        is_inside = self._looks_inside(other.id) and any(map(self._looks_inside, members))
-        return value + _INSIDE * bool(is_inside)
+        pairs = [frozenset((other.id, name)) for name in members]
+        seen = sum(self._together.get(pair, 0) for pair in pairs)
+        if not seen:
+            return 0
+        if any(
+            is_no_chance(explained.series[name], explained.series[other.id]) for name in members
+        ):
+            return 3
+        if any(other.id in self._sums.get(name, ()) for name in members):
+            return 2
+        # If the first one was seen with a third one, which was never seen with this one, each may
+        # be in a part of its transactions.
+        partners = self._neighbours[whole[0]] - {other.id}
+        is_one_kind = partners <= self._neighbours[other.id] | set(members)
+        return int(is_one_kind and seen >= _SEEN_MIN)
 
     def _looks_inside(self, name: str) -> int:
         return self._sessions.inside[self._statements[name].query_id]
@@ -428,66 +288,118 @@ class _Grouping:
         is_outside = self._sessions.alone[item.query_id] > 4 * self._looks_inside(item.id)
         return item.ends_count > 0 or (is_outside and not self._partners[item.id])
 
-    def _with_loops(self, way: _Way) -> _Way:
-        """Return a way; calls that are left, and no transactions, are turns of a loop.
+    def _with_loops(self, groups: Sequence[StatementGroup]) -> list[StatementGroup]:
+        """Return groups; one that sessions showed again and again in one other is its loop."""
+        kept = list(groups)
+        while moves := self._moves(kept):
+            number, home = moves[0]
+            part, whole = kept[number], kept[home]
+            for name, turns in part.turns.items():
+                more = turns * part.calls / whole.calls
+                whole.turns[name] = whole.turns.get(name, 0.0) + more
+            whole.is_block = True
+            del kept[number]
+        return kept
 
-        A statement that is left alone belongs to the most frequent group that has it. If calls are
-        left then, one group repeats: sessions showed its statements again in one transaction, and
-        none is in others.
-        """
-        excess, score, guessed, kept = way.excess, way.score, 0.0, []
-        groups = [replace(group, turns=dict(group.turns)) for group in way.groups]
-        for group in groups:
-            [name, *others] = group.turns
-            homes = [
+    def _moves(self, groups: Sequence[StatementGroup]) -> list[tuple[int, int]]:
+        """Return which groups are loops of which others."""
+        counts = [len(group.turns) for group in groups]
+        several = {name for group in groups if len(group.turns) > 1 for name in group.turns}
+        single = {
+            name: number
+            for number, group in enumerate(groups)
+            if counts[number] == 1
+            for name in group.turns
+        }
+        partners = [
+            set[str]().union(*(self._neighbours[name] for name in group.turns)) - group.turns.keys()
+            for group in groups
+        ]
+        homes: dict[int, int] = {}
+        for number, group in enumerate(groups):
+            known = partners[number] & several or partners[number]
+            fitting = [
                 home
-                for home in groups
-                if home is not group and name in home.turns and len(home.turns) > 1
+                for home, other in enumerate(groups)
+                if home != number and known and known <= other.turns.keys()
             ]
-            is_loop = self._was_repeated(name) or self._looks_inside(name) < _LOOKS_FOR_LOOP
-            if others or not homes or not is_loop or excess < _ENOUGH_RATIO * group.calls:
-                kept.append(group)
+            if len(fitting) == 1 and self._is_loop(group, groups[fitting[0]]):
+                homes[number] = fitting[0]
+        # Other loops of the same transactions may have been seen with a loop.
+        while wrong := [
+            number
+            for number, home in homes.items()
+            for name in partners[number] - groups[home].turns.keys()
+            if name not in single or homes.get(single[name]) != home
+        ]:
+            for number in wrong:
+                homes.pop(number, None)
+        return list(homes.items())
+
+    def _is_loop(self, group: StatementGroup, home: StatementGroup) -> bool:
+        """Return whether a group was never seen but in another one, and there again and again."""
+        seen = sum(
+            self._together.get(frozenset((name, other)), 0)
+            for name in group.turns
+            for other in home.turns
+        )
+        return (
+            group.role == home.role
+            and seen >= _SEEN_MIN
+            and group.calls > _TURNS_MIN * home.calls
+            and any(map(self._was_repeated, group.turns))
+            and not any(map(self._was_alone, (*group.turns, *home.turns)))
+        )
+
+    def _with_repeated(self, groups: Sequence[StatementGroup]) -> list[StatementGroup]:
+        """Return groups; one repeats in its transactions if that explains their number."""
+        counts = Counter(name for group in groups for name in group.turns)
+        loops = [
+            number
+            for number, group in enumerate(groups)
+            if all(counts[name] == 1 for name in group.turns)
+            and any(map(self._was_repeated, group.turns))
+            and not any(map(self._was_alone, group.turns))
+        ]
+        excess = sum(group.calls for group in groups) - self._transactions
+        for number in loops:
+            group = groups[number]
+            left = self._loop_calls(group, groups, excess, is_only=len(loops) == 1)
+            if not slack(group.calls) < left < group.calls / _TURNS_MIN:
                 continue
-            home = max(homes, key=lambda home: home.calls)
-            home.turns[name] += group.calls / home.calls
-            excess -= group.calls
-            if not self._was_repeated(name):
-                score, guessed = score - 2 * _UNLIKELY, guessed + group.calls
-        counts = Counter(name for group in kept for name in group.turns)
-        for group in kept:
-            left = self._loop_calls(group, kept, excess)
-            is_own = all(counts[name] == 1 for name in group.turns)
-            is_loop = slack(group.calls) < left < group.calls / _TURNS_MIN
-            if is_own and is_loop and self._may_repeat(group):
-                turns = group.calls / left
-                group.turns = {name: count * turns for name, count in group.turns.items()}
-                excess -= group.calls - left
-                group.calls, group.is_block = left, True
-                break
-        return replace(way, groups=tuple(kept), score=score, guessed=guessed)
+            turns = {name: count * group.calls / left for name, count in group.turns.items()}
+            looping = replace(group, calls=left, turns=turns, is_block=True)
+            others = [*groups[:number], looping, *groups[number + 1 :]]
+            if self._is_closed(others):
+                return others
+        return list(groups)
 
     def _loop_calls(
-        self, loop: StatementGroup, groups: Sequence[StatementGroup], excess: float
+        self,
+        loop: StatementGroup,
+        groups: Sequence[StatementGroup],
+        excess: float,
+        *,
+        is_only: bool,
     ) -> float:
-        """Return how many transactions a group has that repeats in each of them.
+        """Return how many transactions a group has that repeats in each of them; 0: not known.
 
-        The transactions that write are counted at once, and better than all.
+        The transactions that write are counted at once, and better than all. `is_only`: no other
+        group may be the loop.
         """
         writing = [
             group for group in groups if any(self._statements[name].writes for name in group.turns)
         ]
         if self._writing and loop in writing:
             return self._writing - sum(group.calls for group in writing if group is not loop)
-        return loop.calls - excess
-
-    def _may_repeat(self, group: StatementGroup) -> bool:
-        """Return whether each statement was seen again, except those that were hardly seen."""
-        others = [name for name in group.turns if not self._was_repeated(name)]
-        is_rare = all(self._looks_inside(name) < _LOOKS_FOR_LOOP for name in others)
-        return is_rare and len(others) < len(group.turns)
+        return loop.calls - excess if is_only else 0.0
 
     def _was_repeated(self, name: str) -> bool:
         return bool(self._sessions.repeated[self._statements[name].query_id])
+
+    def _was_alone(self, name: str) -> bool:
+        """Return whether sessions showed a statement alone in more than one of ten looks."""
+        return 10 * self._sessions.alone[self._statements[name].query_id] > self._looks_inside(name)
 
     def _note_single(self, groups: Sequence[StatementGroup]) -> None:
         """Take the block from a single statement that sessions showed alone.
@@ -499,13 +411,3 @@ class _Grouping:
             [name, *others] = group.turns
             if not others and name in several:
                 group.is_block &= not self._sessions.alone[self._statements[name].query_id]
-
-
-def _best_of(ways: Sequence[_Way]) -> list[_Way]:
-    """Return the ways that go on: of those that leave about the same excess, the best one."""
-    ordered = sorted(ways, key=lambda way: (-way.score, len(way.groups)))
-    kept: dict[int, _Way] = {}
-    unit = max(abs(way.excess) for way in ways) / _WAYS_MAX or 1.0
-    for way in ordered:
-        kept.setdefault(round(way.excess / unit), way)
-    return list(kept.values())[:_WAYS_MAX]

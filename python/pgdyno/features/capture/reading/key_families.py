@@ -15,18 +15,16 @@ class KeyFamilies:
 
     def __init__(self, columns: Sequence[ColumnShape]) -> None:
         self._columns = {(column.table, column.column): column for column in columns}
+        self._key_columns: dict[str, list[ColumnShape]] = {}
+        for column in columns:
+            if column.key_position:
+                self._key_columns.setdefault(column.table, []).append(column)
         self._families: dict[tuple[str, str], set[tuple[str, str]]] = {}
+        self._key_by_place: dict[tuple[str, str], ColumnShape | None] = {}
 
     def column(self, use: Parameter) -> ColumnShape | None:
         """Return the column of a parameter, if it has one."""
         return self._columns.get((use.table, use.column))
-
-    def keys_of(self, parsed: Parsed) -> set[tuple[str, str]]:
-        """Return the keys that a statement uses: one column for each family of joined columns."""
-        places = {(p.table, p.column) for p in parsed.parameters.values() if p.column}
-        places |= {place for place in parsed.outputs if place[1]}
-        keyed = [place for place in places if place in self._columns and self.is_key(place)]
-        return {min(self._family(place)) for place in keyed}
 
     def family_of_key(self, place: tuple[str, str]) -> tuple[str, str] | None:
         """Return one column for the family of a column that holds keys; None of any other."""
@@ -117,8 +115,11 @@ class KeyFamilies:
         """Return the unique column whose keys a column holds, if it is another one."""
         if column.is_unique or column.key_position:
             return None
-        family = [self._columns[place] for place in self._family((column.table, column.column))]
-        return next((other for other in family if other.is_unique), None)
+        place = (column.table, column.column)
+        if place not in self._key_by_place:
+            family = [self._columns[other] for other in self._family(place)]
+            self._key_by_place[place] = next((other for other in family if other.is_unique), None)
+        return self._key_by_place[place]
 
     def is_key(self, place: tuple[str, str]) -> bool:
         """Return whether a column holds keys, or has the name of a column that does."""
@@ -164,7 +165,7 @@ class KeyFamilies:
 
         Not if the server makes the value of another one, as in `(id, at)` of a partitioned table.
         """
-        own = [c for c in self._columns.values() if c.table == column.table and c.key_position]
+        own = self._key_columns.get(column.table, [])
         is_made = any(c.identity or c.sequence for c in own if c.column != column.column)
         return column in own and column.key_position == len(own) and not is_made
 

@@ -7,7 +7,7 @@ returned, as far as a log shows it (`log_returned`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,9 +24,9 @@ from pgdyno.features.capture.model import (
     Source,
     Turn,
 )
+from pgdyno.features.capture.reading.key_sources import Place
 from pgdyno.features.capture.reading.log_returned import ReturnedColumn, returned_source
 from pgdyno.features.capture.reading.observed import FloatArray, Observed, paired, text_of
-from pgdyno.features.capture.reading.parameter_uses import Parameter
 
 # A dependency holds in all transactions but these: a log may have a few that differ.
 _ALWAYS = 0.99
@@ -47,17 +47,24 @@ _NEAR_COUNT = (0, -1, 1)
 class Earlier:
     """What a program knows: earlier parameters, the turns of earlier steps, returned columns.
 
-    `turns`: of each earlier step that has several, the number of turns in each transaction.
+    `known`: each earlier parameter with the key to which its column refers. `key`: that of the
+    parameter whose source is sought. `turns`: of each earlier step that has several, the number of
+    turns in each transaction.
     """
 
-    parameters: list[Observed] = field(default_factory=list)
+    known: list[tuple[Place | None, Observed]] = field(default_factory=list)
     turns: dict[int, list[int]] = field(default_factory=dict)
     returned: list[ReturnedColumn] = field(default_factory=list)
+    key: Place | None = None
 
-    def those(self, may_count: Callable[[Parameter], bool]) -> Earlier:
-        """Return the same with some of the parameters."""
-        some = [other for other in self.parameters if may_count(other.use)]
-        return replace(self, parameters=some)
+    @property
+    def parameters(self) -> list[Observed]:
+        """Return the parameters whose value may be that of the parameter in question.
+
+        Keys of two tables that rows are added to together are equal by chance: in a copy the same
+        place has other values. Only keys that foreign keys refer to are compared.
+        """
+        return [other for key, other in self.known if key is None or self.key in (None, key)]
 
 
 def dependency(observed: Observed, earlier: Earlier) -> Source | None:

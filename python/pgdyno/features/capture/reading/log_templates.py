@@ -85,16 +85,7 @@ class Context:
             return source if before[source.step][0].kind in ("insert", "update") else None
         return source
 
-    def may_depend(self, use: Parameter, other: Parameter) -> bool:
-        """Return whether a parameter may have the value of another one.
-
-        Keys of two tables that rows are added to together are equal by chance: in a copy the same
-        place has other values. Only keys that foreign keys refer to are compared.
-        """
-        own, theirs = (self._referred(parameter) for parameter in (use, other))
-        return own is None or theirs is None or own == theirs
-
-    def _referred(self, use: Parameter) -> tuple[str, str] | None:
+    def referred(self, use: Parameter) -> tuple[str, str] | None:
         """Return the key to which a column refers, or which it is."""
         column = self.columns.get((use.table, use.column))
         key = column and (column if column.is_unique else self.sources.key_of(column))
@@ -128,8 +119,13 @@ class Context:
         references = [column.references for column in self.columns.values() if column.references]
         return {(reference.table, reference.column) for reference in references}
 
-    def is_last_of_key(self, column: ColumnShape) -> bool:
-        """Return whether a column alone, or as the last of several, makes its row unique."""
+    def is_last_of_key(self, column: ColumnShape | None, table: str) -> bool:
+        """Return whether a column alone, or as the last of several, makes its row unique.
+
+        A key of another table exists already.
+        """
+        if column is None or column.table != table:
+            return False
         return column.is_unique or self.sources.is_last_of_key(column)
 
 
@@ -252,23 +248,21 @@ def _steps(
         for observed in [] if parsed.copies else _observed(group, step, statement, context):
             column = context.column_of(observed.use)
             place = (column.table, column.column) if column else ("", "")
+            earlier.key = context.referred(observed.use)
             sources.append(
                 source_of(
                     observed,
-                    earlier.those(partial(context.may_depend, observed.use)),
+                    earlier,
                     column,
                     raw=context.raw.get(place, RawColumn()),
-                    # A key of another table exists already.
-                    is_key=column is not None
-                    and column.table == observed.use.table
-                    and context.is_last_of_key(column),
+                    is_key=context.is_last_of_key(column, observed.use.table),
                     known_key=context.known_key(observed.use, before),
                     record=context.sources.record(observed.type, parsed),
                     as_long_as=_as_long_as(parsed, observed.position),
                     read_sum=_read_sum(before),
                 )
             )
-            earlier.parameters.append(observed)
+            earlier.known.append((earlier.key, observed))
             if is_optional(parsed, observed.use, context.columns):
                 optional.append(observed.position)
             if never_null(observed.use, context.columns) and None not in observed.values:
@@ -281,6 +275,7 @@ def _steps(
         if max(turns, default=1) > 1:
             earlier.turns[step] = turns
         earlier.returned += returned.get(step, ())
+        earlier.key = None
         some = [count for count in turns if count] or [1]
         if key[1].startswith(("DECLARE", "CLOSE")) and not group.is_in_loop(step):
             some, made = [1], (made[0], None)

@@ -129,6 +129,9 @@ def paired(own: Observed, other: Observed, most: int | None = None) -> tuple[lis
     If one step has several turns and the other has one, this value stands for all turns.
     Args: most, how many places at most.
     """
+    if own.instances == other.instances:
+        same = list(range(len(own.instances)))[:most]
+        return same, same
     turn: Counter[int] = Counter()
     mine: list[int] = []
     theirs: list[int] = []
