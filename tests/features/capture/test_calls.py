@@ -97,7 +97,9 @@ def check(pgdyno: Command, core: Target, path: Path) -> None:
     said = pgdyno("bench", *copy, "-b", path, "-c", "2", "--duration", "1s", "-q", "--json")
     assert said.code in (0, 3), said.err
     assert said.document["failures"] == {}, said.document["warnings"]
-    assert said.document["likeness"]["reproduced_calls"] > 0.9
+    # What is not proved has no BEGIN and COMMIT.
+    is_proved = not any("sessions and counts prove" in note for note in file.read(path).notes)
+    assert said.document["likeness"]["reproduced_calls"] > (0.9 if is_proved else 0.5)
     assert int(str(scalar(own, "SELECT count(*) FROM done"))) > before + 20
     capture = file.read(path)
     assert not {item.reason for item in capture.left_out} & {"procedure", "function_missing"}

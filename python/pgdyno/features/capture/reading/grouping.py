@@ -142,7 +142,6 @@ class _Grouping:
             [name, *others] = group.turns
             is_alone = self._is_alone(self._statements[name])
             group.is_proved = is_closed or bool(others) or is_alone
-            group.is_block &= group.is_proved
         self._note_single(best.groups)
         return [
             replace(group, turns=in_order(group.turns, self._statements, self._sessions))
