@@ -86,7 +86,7 @@ def _json_keys() -> dict[str, list[str]]:
     """Return format -> paths of the keys that every document of this format has."""
     common: dict[str, set[str]] = {}
     for document in _documents():
-        paths = set(_paths(document, "", _DEPTH))
+        paths = set(paths_of(document))
         common[document["format"]] = common.get(document["format"], paths) & paths
     return {name: sorted(paths) for name, paths in sorted(common.items())}
 
@@ -114,6 +114,11 @@ def _documents() -> Iterator[dict[str, Any]]:
             with contextlib.redirect_stdout(said), contextlib.redirect_stderr(io.StringIO()):
                 _run(line.split())
             yield json.loads(said.getvalue())
+
+
+def paths_of(document: dict[str, Any]) -> Iterator[str]:
+    """Yield the paths of the keys of a document, such as `target.place` and `runs[].tps`."""
+    return _paths(document, "", _DEPTH)
 
 
 def _paths(value: Any, before: str, depth: int) -> Iterator[str]:

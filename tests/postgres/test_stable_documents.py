@@ -1,0 +1,65 @@
+"""docs/stability.md: the keys of the JSON documents that need a server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.stable import paths_of
+from tests.fixtures.captures import shop_capture
+from tests.fixtures.clusters import Make
+from tests.fixtures.command import Command, server_options
+
+from pgdyno.features.capture.file import encoded
+
+pytestmark = pytest.mark.pg
+KEPT = Path(__file__).with_name("stable_documents.json")
+
+
+def documents(pgdyno: Command, make: Make, folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield one document of each verb that needs a server and has no stored result."""
+    counts = {"shared_preload_libraries": "pg_stat_statements"}
+    target = make("18", settings=counts).target
+    made, other = (server_options(target.with_database(name)) for name in ("made", "other"))
+    capture = folder / "shop.capture"
+    capture.write_bytes(encoded(shop_capture()))
+    statement = folder / "sort.sql"
+    statement.write_text("SELECT * FROM pg_class ORDER BY relname;\n")
+    for words in (
+        ("init", "-s", "1", *made),
+        ("init", "tpcc", "-W", "1", *other),
+        ("check", "tpcc", *other),
+        ("drop", *made),
+        ("capture", *other, "--duration", "2s", "-o", folder / "own.capture"),
+        ("capture", "show", capture),
+        ("capture", "show", capture, "--coverage"),
+        ("work-mem", "-f", statement, "--allow-explain-analyze", *other),
+        ("crash", "--crashes", "1", "--no-controls", "-c", "2"),
+    ):
+        said = pgdyno(*words, "--json")
+        assert said.document["format"] != "pgdyno.error/1", said.err
+        yield said.document
+
+
+def test_keys_of_documents_of_servers_stay(
+    pgdyno: Command, new_cluster: Make, tmp_path: Path
+) -> None:
+    now: dict[str, list[str]] = {}
+    for document in documents(pgdyno, new_cluster, tmp_path):
+        now.setdefault(document["format"], sorted(set(paths_of(document))))
+    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    lost = {name: sorted(_lost(paths, now.get(name, []))) for name, paths in kept.items()}
+    assert {name: paths for name, paths in lost.items() if paths} == {}
+    new = {name: sorted(set(paths) - set(kept.get(name, ()))) for name, paths in now.items()}
+    missing = {name: paths for name, paths in new.items() if paths}
+    assert missing == {}, f"add them to {KEPT.name}: {json.dumps(missing)}"
+
+
+def _lost(kept: list[str], now: list[str]) -> set[str]:
+    """Return the paths that are gone; a list that has no element now shows none of its keys."""
+    filled = {path.partition("[]")[0] for path in now if "[]" in path}
+    gone = set(kept) - set(now)
+    return {path for path in gone if "[]" not in path or path.partition("[]")[0] in filled}
