@@ -14,6 +14,7 @@ from xdist.scheduler.loadfile import LoadFileScheduling
 pytest_plugins = (
     "tests.fixtures.own_files",  # Others import it.
     "tests.fixtures.programs",
+    "tests.fixtures.browser",
     "tests.fixtures.hangups",
     "tests.fixtures.house",
     "tests.fixtures.clusters",

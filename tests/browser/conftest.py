@@ -14,7 +14,6 @@ from playwright.sync_api import (
     Page,
     Request,
     ViewportSize,
-    sync_playwright,
 )
 from tests.features.watch.examples import watch_page, watched
 from tests.report.compare_examples import compared, with_long_names
@@ -22,8 +21,6 @@ from tests.report.examples import EXAMPLES
 
 from pgdyno.designs import page_of
 from pgdyno.report.html import render
-
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 OpenReport = Callable[..., "OpenedReport"]
 OpenOnce = Callable[..., "OpenedReport"]
@@ -62,15 +59,6 @@ class OpenedReport:
 
     def _ask(self, request: Request) -> None:
         self.requests.append(request.url)
-
-
-@pytest.fixture(scope="session")
-def browser(chromium: Path) -> Iterator[Browser]:
-    """A headless Chromium."""
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=str(chromium), args=ARGUMENTS)
-        yield launched
-        launched.close()
 
 
 @pytest.fixture(scope="session")

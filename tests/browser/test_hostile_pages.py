@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pgdyno.features.watch.page import watch_page
 from playwright.sync_api import Browser
 from tests.browser.conftest import OpenedReport
 from tests.features.crash.records import crash, losing
 from tests.features.crash.test_document import stored
-from tests.features.watch.examples import DOCUMENT, findings
+from tests.features.watch.examples import DOCUMENT, findings, watch_page
 from tests.outputs.rendered import BUILT
 
 from pgdyno.designs import markdown_of, page_of

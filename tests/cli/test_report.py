@@ -97,9 +97,3 @@ def test_a_name_that_says_no_form_is_refused_with_the_known_ones(
     assert not (tmp_path / name).exists()
     with pytest.raises(SpecError, match="--md was given"):
         report(generated, "--md", "-o", str(tmp_path / "x.html"))
-
-
-def test_a_watch_has_a_page_only(tmp_path: Path) -> None:
-    folder = Store(tmp_path).create("night", "watch")
-    with pytest.raises(SpecError, match="#1 is a watch: its report is an HTML page, not MD"):
-        report(folder, "--md")

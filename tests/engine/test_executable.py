@@ -9,6 +9,7 @@ import pytest
 from tests.fixtures.command import Command
 from tests.fixtures.engine_process import load_job
 
+from pgdyno.engine import executable
 from pgdyno.engine.executable import engine_for_jobs, engine_path
 from pgdyno.engine.job import CONTRACT_REVISION
 from pgdyno.engine.stream import check_job
@@ -95,3 +96,7 @@ def test_deferred_work_needs_a_terminal_for_each_thread() -> None:
     )
     with pytest.raises(SpecError, match="at least the number of threads, 2"):
         check_job(job)
+
+
+def test_the_release_is_that_of_the_package() -> None:
+    assert version("pgdyno") == executable.RELEASE

@@ -13,8 +13,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import sync_playwright
-from tests.browser.conftest import ARGUMENTS
+from playwright.sync_api import Browser
 from tests.fixtures.networks import without_network
 from tests.tidy.source import ROOT
 
@@ -115,15 +114,11 @@ def test_a_broken_link_in_a_page_is_found(site: Path) -> None:
 
 @pytest.mark.browser
 @pytest.mark.parametrize("how", ["file", "http"])
-def test_the_search_finds_a_word_without_network(how: str, site: Path, chromium: Path) -> None:
+def test_the_search_finds_a_word_without_network(how: str, site: Path, browser: Browser) -> None:
     handler = functools.partial(SilentHandler, directory=str(site))
-    with (
-        http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server,
-        sync_playwright() as playwright,
-    ):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         base = site.as_uri() if how == "file" else f"http://127.0.0.1:{server.server_port}"
-        browser = playwright.chromium.launch(executable_path=str(chromium), args=ARGUMENTS)
         page = browser.new_page()
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
@@ -134,7 +129,7 @@ def test_the_search_finds_a_word_without_network(how: str, site: Path, chromium:
         durability.first.wait_for(timeout=60_000)
         durability.first.click()
         page.wait_for_url("**/durability.html**")
-        browser.close()
+        page.close()
         server.shutdown()
     assert [url for url in asked if not url.startswith((base, "data:", "blob:"))] == []
 

@@ -14,6 +14,8 @@ from pgdyno.process import child
 
 # The engine must have this revision or a later one; `pgdyno-engine --version` shows it.
 CONTRACT_REVISION = 26
+# The version in pyproject.toml: importlib.metadata, which knows it too, is a heavy import.
+RELEASE = "0.1.0"
 
 _REVISION = re.compile(r"\bcontract 1\.(\d+)\)")
 _TIMEOUT_S = 30.0
@@ -57,11 +59,9 @@ def engine_for_jobs() -> Path:
 @cache
 def _require_known(path: Path, _changed_ns: int) -> None:
     """Ask once in each command; a rebuilt engine counts as another file."""
-    from importlib.metadata import version
-
     said = child.run([path, "--version"], timeout_s=_TIMEOUT_S, death_signal=None).stdout.strip()
     match = _REVISION.search(said)
-    engine, wanted = said.removeprefix("pgdyno-engine ") or "unknown", version("pgdyno")
+    engine, wanted = said.removeprefix("pgdyno-engine ") or "unknown", RELEASE
     # The first versions printed no number.
     knows_all = int(match[1] if match else 0) >= CONTRACT_REVISION
     if knows_all and engine.split()[0] == wanted:

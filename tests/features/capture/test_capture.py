@@ -146,7 +146,7 @@ def test_a_file_can_be_shown_covered_and_written_as_scripts(
     assert written.code == 0, written.err
     names = written.out.split()
     script = Path(next(name for name in names if "insert-orders" in name)).read_text()
-    assert "RETURNING id \\gset" in script
+    assert ("RETURNING id \\gset" in script) == returns
     assert re.match("-- insert orders: [0-9.]+ a second; weight [0-9]+\n-- pgbench -f ", script)
 
 

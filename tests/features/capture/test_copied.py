@@ -85,11 +85,18 @@ def check_mirror(pgdyno: Command, server: Target, path: Path) -> Capture:
     assert said.document["transactions"] > 10
     assert (scalar(copy, "SELECT count(*) FROM reading") - before["reading"]) % ROWS == 0
     assert scalar(copy, "SELECT count(*) FROM reading") > before["reading"]
+    capture = file.read(path)
     added = scalar(copy, "SELECT count(*) FROM line") - before["line"]
+    if any("sessions and counts prove" in note for note in capture.notes):
+        # Without the INSERT before it, no key of a batch is known: the probe leaves the COPY out.
+        reasons = [s["reason"] for s in said.document["likeness"]["statements"]]
+        assert added == 0
+        assert any("null value in column" in reason for reason in reasons)
+        return capture
     assert added > 0
     assert added % 20 == 0
     assert scalar(copy, "SELECT count(DISTINCT batch) FROM line") >= added // 20
-    return file.read(path)
+    return capture
 
 
 def rows_of(capture: Capture, table: str) -> tuple[ListOf, Record]:

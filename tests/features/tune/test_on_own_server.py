@@ -389,7 +389,7 @@ def test_a_search_ends_with_its_server_and_continues_when_it_is_back(
     assert "pgdyno run --resume last" in errors
     assert "pgdyno undo" in errors, "its settings were not put back"
     answer = " ".join(said.out.split())
-    assert answer.startswith("answer not known: ")
+    assert "answer not known: " in answer
     assert "the tuning was interrupted" in answer
     [plan] = pgdyno.store.glob("[!.]*/plan.jsonl")
     assert '"excluded"' not in plan.read_text(), "no candidate is to blame"

@@ -31,9 +31,9 @@ def test_the_text_reads_as_one_looks_for_it() -> None:
         "doctor      1 bad, 0 doubtful: pgdyno doctor",
     ]
     assert lines[6:8] == [
-        "sessions    22.70 (22.55 to 22.85), counted by the server (samples alone: 21.3); at most"
-        " 61 in",
-        "            35,910 samples",
+        "sessions    22.7 (22.6 to 22.9), counted by the server (samples alone: 21.3); at most 61"
+        " in 35,910",
+        "            samples",
     ]
     # 57 % of 4.9 ms.
     row = "41.0 % (38.0 to 44.0)   4.9 (4.5 to 5.3)   Lock:transactionid (57 %)"
@@ -86,7 +86,7 @@ def test_a_watch_without_samples_says_that_it_saw_nothing() -> None:
 
 def test_statements_that_are_not_told_apart_leave_the_wait_events() -> None:
     nameless = [{**DOCUMENT["statements"][0], "text": ""}]
-    assert "57 %    12.94 (12.70 to 13.20)   Lock:transactionid" in text_of(
+    assert "57 %    12.9 (12.7 to 13.2)   Lock:transactionid" in text_of(
         {**DOCUMENT, "statements": nameless}
     )
     assert "query id -1" in watch_page(findings(document={**DOCUMENT, "statements": nameless}))

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pgdyno.features.watch.page import watch_page
-from tests.features.watch.examples import text_of
+from tests.features.watch.examples import text_of, watch_page
 from tests.fixtures.clusters import Make, connection, make_cluster, run_sql, scalar
 from tests.fixtures.command import Command, eventually, server_options, under_way
 

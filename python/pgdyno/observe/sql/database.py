@@ -174,10 +174,10 @@ AGES_SQL = {
         "SELECT (SELECT max(age(datfrozenxid))::int8 FROM pg_catalog.pg_database),"
         " (SELECT max(mxid_age(datminmxid))::int8 FROM pg_catalog.pg_database),"
         " current_setting('autovacuum_freeze_max_age')::int8,"
-        " current_setting('autovacuum_multixact_freeze_max_age')::int8,"
         " coalesce((SELECT max(age(backend_xmin))::int8"
         " FROM pg_catalog.pg_stat_get_activity(NULL) WHERE pid <> pg_backend_pid()), 0),"
-        " p.count, p.oldest_ns FROM (SELECT count(*) AS count, coalesce((max("
+        " p.count, p.oldest_ns, current_setting('autovacuum_multixact_freeze_max_age')::int8"
+        " FROM (SELECT count(*) AS count, coalesce((max("
         "extract(epoch FROM clock_timestamp() - prepared)) * 1000000)::int8 * 1000, 0) AS oldest_ns"
         " FROM pg_catalog.pg_prepared_xacts) p"
     )
@@ -195,8 +195,8 @@ class AgesCollector(SqlCollector):
         gauge("xid_age", "transactions", "since the oldest row that is not frozen"),
         gauge("multixact_age", "multixacts", "since the oldest one that is kept"),
         gauge("freeze_age", "transactions", "at which autovacuum always freezes"),
-        gauge("multixact_freeze_age", "multixacts", "at which autovacuum always freezes"),
         gauge("snapshot_age", "transactions", "since the oldest snapshot that a session holds"),
         gauge("prepared", "transactions", "prepared and neither committed nor rolled back"),
         gauge("oldest_prepared_ns", "ns", "age of the oldest of these"),
+        gauge("multixact_freeze_age", "multixacts", "at which autovacuum always freezes"),
     )

@@ -41,6 +41,7 @@ from pgdyno.spec.experiment import Experiment, Script
 from pgdyno.spec.planned import PlannedRun
 
 # Draws of each transaction type in a round of the probe, and the most rounds.
+_ONE_ROW = {"least": 1.0, "mean": 1.0, "most": 1.0}
 _DRAWS, _ROUNDS_MAX = 20, 8
 # A round ends after this time; the statements that it did not reach stay in the load.
 _ROUND_S_MAX = 15
@@ -273,6 +274,9 @@ class _Probe:
                 continue
             is_changed = True
             values: dict[int, Any] = {}
+            # The types of copied rows are those of the columns, and COPY cannot be prepared.
+            if _is_copy(statement):
+                self.tried[name] = TURNS
             with self.under_test.control("probe") as connection:
                 settings = mirror_load(script)["settings"]
                 asked = Asked(connection, settings.get("search_path", ""))
@@ -302,6 +306,11 @@ class _Probe:
         return found_values(fitting, statement, text)
 
 
+def _is_copy(text: str) -> bool:
+    """Return whether a statement copies rows, which the engine makes."""
+    return text.lstrip().upper().startswith("COPY")
+
+
 def _without_traces(job: Job, count: int) -> Job:
     """Return the job with every transaction rolled back, no pauses, and equal weights."""
     work = job.work
@@ -310,17 +319,16 @@ def _without_traces(job: Job, count: int) -> Job:
     load: dict[str, Any] = dict(source.mirror or {})
     texts = [statement["text"] for statement in load["statements"]]
 
-    def is_copy(step: Mapping[str, Any]) -> bool:
-        """Return whether the engine makes rows for a step; their types are those of the columns."""
-        is_sent = not step.get("left_out")
-        return is_sent and texts[step["statement"]].lstrip().upper().startswith("COPY")
+    def tried(step: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a step as it is probed: without a pause, and one row of those that it copies."""
+        listed = step["parameters"]
+        if not step.get("left_out") and _is_copy(texts[step["statement"]]):
+            listed = [{**own, "length": _ONE_ROW} for own in listed]
+        return {**step, "pause_ms": 0.0, "parameters": listed}
 
     templates: list[Any] = []
     for template in load["templates"]:
-        steps = [
-            {**step, "pause_ms": 0.0, "left_out": step.get("left_out", False) or is_copy(step)}
-            for step in template["steps"]
-        ]
+        steps = [tried(step) for step in template["steps"]]
         templates.append({**template, "weight": 1, "think_ms": 0.0, "steps": steps})
     settings = {**load["settings"], "statement_timeout": _STATEMENT_TIMEOUT}
     load |= {"is_probe": True, "templates": templates, "settings": settings}
