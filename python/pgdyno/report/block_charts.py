@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from pgdyno.redaction import printable
 from pgdyno.report import numbers
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class PageText(str):
     def __new__(cls, text: str, page: Markup) -> PageText:
         """Return the text with its form on the page. Args: page, without secrets."""
         made = super().__new__(cls, text)
-        made.page = page
+        made.page = Markup(printable(page))
         return made
 
 
