@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -220,6 +221,8 @@ def cancelled_reports(standby: Standby, target: Target) -> Iterator[Target]:
     def change(worker: Worker, turn: int) -> None:
         worker.execute("UPDATE items SET n = n + 1")
         worker.execute("VACUUM items")
+        # Without a pause, replay would cancel those that look, too.
+        time.sleep(0.3)
 
     with several(there, "report", report, 2), busy(target, "web", change):
         counted = "SELECT sum(confl_snapshot) FROM pg_stat_database_conflicts"
