@@ -16,10 +16,9 @@ from typing import Any
 
 from bench.generated import generate
 from pgdyno.clock import monotonic_ns
-from pgdyno.designs import answer_of
+from pgdyno.designs import answer_of, page_of
 from pgdyno.loop.history import history_of
 from pgdyno.plan.designs.compare import Compare
-from pgdyno.report.compare_page import compare_page
 from pgdyno.spec.experiment import Experiment
 from pgdyno.store.experiment import Store
 
@@ -40,7 +39,7 @@ def main(runs: int) -> int:
         history, wall_s = timed("reading the history", lambda: history_of(folder))
         timed("50 of its decisions", lambda: decisions(experiment, history))
         findings, analysed_s = timed("the analysis", lambda: answer_of(folder))
-        timed("the page", lambda: compare_page(findings))
+        timed("the page", lambda: page_of(findings))
     # Only a resumed experiment reads its history; otherwise the history is in memory.
     total_s = wall_s + analysed_s
     print(f"{'history and analysis':32}{total_s:6.2f} s of {REACH_S:.0f} s")
