@@ -18,7 +18,7 @@ YOURS, FAST = (PlannedVariant(name, Variant(name=name)) for name in ("yours", "f
 
 
 class _Servers:
-    """Notes what it is asked for, and refuses one variant."""
+    """Keeps the variants that it switched to, and refuses one."""
 
     def __init__(self, refused: str = "", takes_s: float = 0.0) -> None:
         self.asked: list[str] = []

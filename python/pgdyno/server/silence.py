@@ -58,7 +58,7 @@ class Patience:
         self._last_ns = monotonic_ns()
 
     def look(self, ready: int, waited_s: float) -> None:
-        """Note one wait for the server: what it is ready for, or 0 after `waited_s` in vain.
+        """Note one wait for the server: what it is ready for; 0 if nothing came in `waited_s`.
 
         Raises: NoAnswer if this was too long or too much; InterruptedByUser, outside a shielded
         block, if a signal asked for the end and the server had time enough.

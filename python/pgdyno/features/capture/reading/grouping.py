@@ -6,8 +6,8 @@ one are the sum of those of two others; or it was only ever seen in one kind of 
 calls alone are no proof: a program may carry out two transactions one after the other, always. What
 is not proved stays a single statement, because a wrong transaction has wrong keys and wrong locks.
 
-The rarest statement that is left begins a kind of transactions, and what certainly is in each of
-them joins it.
+Each kind of transactions begins with the rarest statement that has no kind yet. Statements that are
+proved to be in each of its transactions join it.
 """
 
 from __future__ import annotations
