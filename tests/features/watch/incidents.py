@@ -115,6 +115,21 @@ def of_kind(listed: list[Document], kind: str) -> Document:
     return finding
 
 
+def make_shop(target: Target) -> None:
+    """Create the database `shop`, of which each incident has a copy, on a server that counts."""
+    run_sql(target, "CREATE DATABASE shop")
+    shop = target.with_database("shop")
+    run_sql(shop, "CREATE EXTENSION pg_stat_statements")
+    run_sql(
+        shop,
+        "CREATE TABLE orders AS SELECT id, id % 1000 AS customer, 0 AS n,"
+        " repeat('x', 60) AS note FROM generate_series(1, 50000) id",
+    )
+    run_sql(shop, "ALTER TABLE orders ADD PRIMARY KEY (id)")
+    run_sql(shop, "CREATE TABLE items AS SELECT id, 0 AS n FROM generate_series(1, 1000) id")
+    run_sql(shop, "VACUUM ANALYZE")
+
+
 def judged(target: Target, seconds: float = 2.0) -> list[IncidentFinding]:
     """Return all findings from samples of a few seconds, taken by hand.
 

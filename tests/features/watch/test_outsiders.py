@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from tests.features.watch import outsiders
-from tests.features.watch.incidents import busy, judged, session
+from tests.features.watch.incidents import busy, judged, make_shop, session
 from tests.features.watch.strangers import Worker, loop, several
 from tests.fixtures.clusters import make_cluster, new_database, run_sql, scalar
 from tests.fixtures.command import eventually
@@ -45,17 +45,7 @@ Staged = Callable[..., AbstractContextManager[Target | None]]
 def counting(request: pytest.FixtureRequest, house: Path) -> Iterator[ScratchCluster]:
     """A server that counts statements, with small limits."""
     with make_cluster(request.param, settings=SETTINGS, clients=25) as cluster:
-        run_sql(cluster.target, "CREATE DATABASE shop")
-        shop = cluster.target.with_database("shop")
-        run_sql(shop, "CREATE EXTENSION pg_stat_statements")
-        run_sql(
-            shop,
-            "CREATE TABLE orders AS SELECT id, id % 1000 AS customer, 0 AS n,"
-            " repeat('x', 60) AS note FROM generate_series(1, 50000) id",
-        )
-        run_sql(shop, "ALTER TABLE orders ADD PRIMARY KEY (id)")
-        run_sql(shop, "CREATE TABLE items AS SELECT id, 0 AS n FROM generate_series(1, 1000) id")
-        run_sql(shop, "VACUUM ANALYZE")
+        make_shop(cluster.target)
         for name in ("max_connections", "max_prepared_transactions"):
             # A standby has these from the base backup.
             set_to = scalar(cluster.target, f"SHOW {name}")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.features.watch import strangers
-from tests.features.watch.incidents import judged
+from tests.features.watch.incidents import judged, make_shop
 from tests.fixtures.clusters import make_cluster, new_database, run_sql
 
 from pgdyno.server.scratch import ScratchCluster
@@ -24,18 +24,7 @@ SETTINGS = {"shared_preload_libraries": "pg_stat_statements", "log_line_prefix":
 def counting(request: pytest.FixtureRequest, house: Path) -> Iterator[ScratchCluster]:
     """A server that counts statements, and logs SQLSTATE."""
     with make_cluster(request.param, settings=SETTINGS, clients=20) as cluster:
-        # Copied for each incident.
-        run_sql(cluster.target, "CREATE DATABASE shop")
-        shop = cluster.target.with_database("shop")
-        run_sql(shop, "CREATE EXTENSION pg_stat_statements")
-        run_sql(
-            shop,
-            "CREATE TABLE orders AS SELECT id, id % 1000 AS customer, 0 AS n,"
-            " repeat('x', 60) AS note FROM generate_series(1, 50000) id",
-        )
-        run_sql(shop, "ALTER TABLE orders ADD PRIMARY KEY (id)")
-        run_sql(shop, "CREATE TABLE items AS SELECT id, 0 AS n FROM generate_series(1, 1000) id")
-        run_sql(shop, "VACUUM ANALYZE")
+        make_shop(cluster.target)
         yield cluster
 
 
