@@ -50,3 +50,32 @@ def test_every_verdict_stays_and_no_heading_is_left_alone() -> None:
     assert sum(line.startswith("verdict") for line in lines) == 10
     headings = [place for place, line in enumerate(lines) if "against" in line]
     assert all(lines[place + 1].startswith("  tps") for place in headings)
+
+
+def test_a_table_without_its_rows_has_no_head() -> None:
+    text = "\n".join(
+        [
+            "verdict     a is faster than b",
+            *("settings that differ", "  setting         15  18", "  io_method  not read  worker"),
+            *("variants", *(f"  v{number}  1,000 tps (930 to 1,080)" for number in range(30))),
+            "saved       #1",
+        ]
+    )
+    lines = shortened(text, AGAIN).splitlines()
+    assert "saved       #1" in lines
+    assert [line for line in lines if line.strip().startswith("setting")] == []
+
+
+def test_a_table_whose_rows_are_all_left_out_has_no_head() -> None:
+    text = "\n".join(
+        [
+            "alike       94 % of the time",
+            "#    of time   statement",
+            *(f"{number}      2 %     SELECT {number}" for number in range(8)),
+            *(f"tps         {number}" for number in range(21)),
+            "saved       #1",
+        ]
+    )
+    lines = shortened(text, AGAIN).splitlines()
+    rows = [line for line in lines if line.endswith(tuple(f"SELECT {n}" for n in range(8)))]
+    assert ("#    of time   statement" in lines) == bool(rows)

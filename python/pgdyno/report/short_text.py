@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pgdyno.quantities import counted
 from pgdyno.report.text_page import LABEL_WIDTH, WIDTH
@@ -18,6 +19,8 @@ _PARTS_SHOWN = 5
 _HINT = re.compile(r"\s+-> ")
 _DOUBT = re.compile(r"  (?:NOT VALID|doubt)\b")
 _PEAK = re.compile(r"\S.*\s+peak  ")
+# Names of columns: words without the signs that values have.
+_HEAD = re.compile(r" *\S[^(),.=:]*?(?: {2,}[^(),.=:]+){2,}")
 _BAR = re.compile(r"  \[\S+\]$")
 # Label of a stanza -> its importance and the lines that it keeps first. Importance 0: for authors.
 _IMPORTANT = {
@@ -103,6 +106,8 @@ def shortened(text: str, again: str, lines_max: int = LINES_MAX) -> str:
             key=lambda stanza: len(stanza.lines),
         )
         _shorten(longest)
+    for stanza, following in pairwise(stanzas):
+        _drop_bare_head(stanza, following)
     shown = [line for stanza in stanzas for line in _ended(stanza)]
     left_out = len(whole) - len(shown)
     further = len(doubts) - min(len(doubts), _DOUBTS_SHOWN)
@@ -140,6 +145,19 @@ def _shorten(stanza: _Stanza) -> None:
         return
     is_heading = "  " not in stanza.lines[0]
     _cut(stanza, 0 if is_heading and len(stanza.lines) == 2 else len(stanza.lines) - 1)
+
+
+def _drop_bare_head(stanza: _Stanza, following: _Stanza) -> None:
+    """Take out the head of a table whose rows are all left out, and its heading.
+
+    The rows are the next lines of the stanza, or the next stanzas.
+    """
+    has_heading = len(stanza.lines) == 2 and "  " not in stanza.lines[0]
+    has_no_row = bool(stanza.next_line) or not following.lines
+    # A row that stands alone has a number.
+    is_alone = len(stanza.lines) == 1 and not any(map(str.isdigit, stanza.lines[0]))
+    if (has_heading or is_alone) and has_no_row and _HEAD.fullmatch(stanza.lines[-1]):
+        stanza.lines.clear()
 
 
 def _cut(stanza: _Stanza, line_count: int) -> None:
