@@ -164,3 +164,22 @@ def test_after_a_signal_a_silent_server_is_not_asked_again(
         with pytest.raises(ServerError):
             settings.require(cluster.target, {"autovacuum_naptime": "41s"})
     assert tried == ["test"]
+
+
+def test_a_server_that_was_silent_after_a_signal_is_asked_again_only_by_who_restores(
+    new_cluster: Make,
+) -> None:
+    target = new_cluster("18").target
+    cluster = new_cluster("18")
+    waited_s = []
+    with stopped(cluster), signals.handled(), signals.shielded():
+        os.kill(os.getpid(), signal.SIGINT)
+        for read_only in (True, True, False):
+            began = time.monotonic()
+            with pytest.raises(ServerError):
+                connect(cluster.target, verb="test", read_only=read_only)
+            waited_s.append(time.monotonic() - began)
+        # Another server is no part of it.
+        connect(target, verb="test", read_only=True).close()
+    first_s, second_s, writing_s = waited_s
+    assert second_s < writing_s < first_s

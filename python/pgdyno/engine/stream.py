@@ -24,7 +24,7 @@ _READ_BYTES = 1 << 16
 # After a stop the engine may drain (5 s by default) and cancel statements; then it is ended.
 _STOP_GRACE_S = 15.0
 # After a signal the user waits: an engine that the server keeps waiting is ended.
-_SIGNAL_GRACE_S = 3.3
+_SIGNAL_GRACE_S = 2.3
 _LEFT = (
     " The server did not answer in time, so the engine was ended: sessions of the load may still be"
     " on the server until it notices."

@@ -108,9 +108,13 @@ class Around:
         # If possible, not in the load's database, because there it counts as work of the load.
         path = here.target if here.direct is not None else here.observe
         try:
-            with connect(here.observe, verb=here.verb, run=self._name, patient=True) as connection:
+            with connect(
+                here.observe, verb=here.verb, run=self._name, patient=True, read_only=True
+            ) as connection:
                 settings = read_settings_seen(connection)
-            with connect(path, verb=here.verb, run=self._name, patient=True) as connection:
+            with connect(
+                path, verb=here.verb, run=self._name, patient=True, read_only=True
+            ) as connection:
                 return settings, measure(connection, self._clock)
         except (psycopg.Error, PgdynoError, OSError):
             return None, None

@@ -50,7 +50,7 @@ def read_texts(target: Target, *, verb: str, run: str) -> dict[str, str]:
     Never raises: whatever is wrong with the server, a run is worth keeping without.
     """
     try:
-        with connect(target, verb=verb, run=run, patient=True) as connection:
+        with connect(target, verb=verb, run=run, patient=True, read_only=True) as connection:
             schema = connection.execute(SCHEMA_SQL).fetchone()
             if schema is None:
                 return {}

@@ -101,6 +101,8 @@ _TRIES = 50
 # PgBouncer waits 120 s for a connection to its server, unless query_wait_timeout says otherwise.
 _FIRST_ANSWER_S = 180
 _CANCEL_S = 1.0
+# When each server (host, address, port) was given up that was silent after a signal.
+_silent: dict[tuple[str, str, str], int] = {}
 _T = TypeVar("_T")
 
 # Names of our statements mean what PostgreSQL itself has: no schema of a user is searched.
@@ -345,6 +347,8 @@ def connect(
     no settings.
     Raises: ServerError with the next step.
     """
+    if read_only:  # Whoever writes restores something, and tries even a server that was silent.
+        _refuse_if_silent(target)
     connection = _opened(target, f"pgdyno/{verb}/{run}")
     connection.is_interruptible = interruptible
     connection.is_console = console
@@ -369,6 +373,7 @@ def connect(
     except BaseException as error:
         # This is also done for an interrupt, because only this function has the connection.
         connection.close()
+        _remember_silence(target, error)
         if isinstance(error, psycopg.Error):
             raise failure(target, error) from error
         raise
@@ -384,7 +389,22 @@ def took_too_long(error: BaseException) -> bool:
 
 def was_given_up(error: BaseException) -> bool:
     """Return whether the server was silent and a signal asks for the end: no other try helps."""
-    return signals.requested() is not None and isinstance(error.__context__, NoAnswer)
+    causes = (error.__cause__, error.__context__)
+    return signals.requested() is not None and any(isinstance(one, NoAnswer) for one in causes)
+
+
+def _remember_silence(target: Target, error: BaseException) -> None:
+    """Note a server that was given up after a signal, while a session began."""
+    if signals.requested() is not None and isinstance(error, NoAnswer):
+        _silent[target.host, target.hostaddr, target.ports] = monotonic_ns()
+
+
+def _refuse_if_silent(target: Target) -> None:
+    """Raise at once for a server that has been given up since the signal that asks for the end."""
+    at_ns = _silent.get((target.host, target.hostaddr, target.ports), 0)
+    if at_ns and (monotonic_ns() - at_ns) / 1e9 < signals.seconds_since_first():
+        error = NoAnswer("the server did not answer before, and pgdyno was asked to end")
+        raise failure(target, error) from error
 
 
 def _begin(connection: Connection) -> None:
@@ -422,6 +442,7 @@ def _opened(target: Target, application_name: str) -> Connection:
         except psycopg.Error as error:
             # The chained text may name the password's source.
             said = failure(target, error)
+            _remember_silence(target, error)
             if is_last or said.sqlstate not in ("28P01", "28000"):
                 raise said from None
             refused(command, parameters["password"])

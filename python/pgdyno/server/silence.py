@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 # The longest time that psycopg waits at once.
 LOOK_S = 0.1
 # After a signal, a server that hangs is waited for until then, however many statements follow.
-_LAST_S, _LAST_SHIELDED_S, _LEAST_S = 1.5, 2.5, 0.3
+_LAST_S, _LAST_SHIELDED_S, _LEAST_S = 1.5, 2.0, 0.3
 
 
 # How long an answer may take after its first byte; for sessions with a limit of silence, three

@@ -35,7 +35,7 @@ use crate::timeline::{Shared, Timeline};
 /// Time from the decision on an instant to the instant, so that all threads learn of it in time.
 const NOTICE_NS: u64 = 2_000_000;
 /// The longest drain after the user asked for the end, who waits for it.
-const STOPPED_DRAIN_NS: u64 = 1_000_000_000;
+const STOPPED_DRAIN_NS: u64 = 500_000_000;
 
 /// Run the job.
 ///

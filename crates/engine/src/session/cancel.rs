@@ -10,7 +10,7 @@ use super::{Session, SessionError};
 use crate::tls::{Attempt, Negotiation};
 
 /// Longest wait for a cancelled statement to end; after it the connection is given up.
-const CANCEL_GRACE: Duration = Duration::from_millis(1500);
+const CANCEL_GRACE: Duration = Duration::from_millis(1000);
 
 impl Session {
     /// Run between two slices of a wait, or after bytes came: cancel the statement if the stop flag

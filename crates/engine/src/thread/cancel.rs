@@ -10,7 +10,7 @@ use crate::clock::NEVER_NS;
 use crate::tls::{Attempt, Negotiation};
 
 /// How long the thread waits for the replies of cancelled statements.
-const GRACE_NS: u64 = 1_500_000_000;
+const GRACE_NS: u64 = 1_000_000_000;
 const MAX_IN_FLIGHT: usize = 128;
 
 /// Cancel requests of one thread: each is a connection, with a token above those of the clients.
