@@ -35,7 +35,8 @@ from pgdyno.report.blocks import BlockAnswer
 from pgdyno.report.compare_blocks import compare_blocks
 from pgdyno.report.compare_documents import compare_body
 from pgdyno.report.documents import Document, document_with, run_body, sweep_body
-from pgdyno.report.run_text import curve_text, run_text
+from pgdyno.report.run_blocks import run_blocks
+from pgdyno.report.sweep_blocks import sweep_blocks
 from pgdyno.report.text_page import WIDTH
 from pgdyno.spec.experiment import Experiment
 from pgdyno.store.folder import ExperimentFolder
@@ -44,71 +45,28 @@ Pictures = dict[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerForms:
-    """How one kind of answer is shown; `document`: the additional keys of its JSON."""
-
-    text: Callable[[ExperimentFindings, int], str]
-    page: Callable[[ExperimentFindings], str]
-    markdown: Callable[[ExperimentFindings, str], tuple[str, Pictures]]
-    document: Callable[[ExperimentFindings], Document]
-
-
-@dataclass(frozen=True, slots=True)
 class Kind:
-    """One design: the class that plans its runs, the function for the answer, how it is shown."""
+    """One design: the class that plans its runs, the function for the answer, how it is shown.
+
+    `blocks`: the answer, from which every form is drawn. `document`: the additional keys of its
+    JSON.
+    """
 
     design: type[Design[Any]]
     answer: MakeAnswer
-    shown: AnswerForms
+    blocks: Callable[[ExperimentFindings], BlockAnswer]
+    document: Callable[[ExperimentFindings], Document]
 
-
-def _page(findings: ExperimentFindings) -> str:
-    from pgdyno.report.html import render
-
-    return render(findings)
-
-
-def of_blocks(
-    blocks: Callable[[ExperimentFindings], BlockAnswer],
-    document: Callable[[ExperimentFindings], Document],
-) -> AnswerForms:
-    """Return the forms of an answer whose every form is drawn from its blocks."""
-
-    def page(findings: ExperimentFindings) -> str:
-        from pgdyno.report.html import answer_page
-
-        return answer_page(blocks(findings))
-
-    def markdown(findings: ExperimentFindings, stem: str) -> tuple[str, Pictures]:
-        from pgdyno.report.markdown import answer_markdown, answer_pictures
-
-        answer = blocks(findings)
-        return answer_markdown(answer, stem=stem), answer_pictures(answer, stem)
-
-    return AnswerForms(
-        lambda findings, width: answer_text(blocks(findings), width), page, markdown, document
-    )
-
-
-def _markdown(findings: ExperimentFindings, stem: str) -> tuple[str, Pictures]:
-    from pgdyno.report.markdown import markdown_of
-
-    return markdown_of(findings, stem=stem)
-
-
-_RUN = AnswerForms(run_text, _page, _markdown, run_body)
-_CURVES = AnswerForms(curve_text, _page, _markdown, sweep_body)
-_COMPARED = of_blocks(compare_blocks, compare_body)
 
 DESIGNS: FeatureTable[Kind] = FeatureTable(
     "designs",
     {
-        "bench": Kind(Bench, run_answer, _RUN),
-        "sweep": Kind(Sweep, sweep_answer, _CURVES),
-        "compare": Kind(Compare, comparison_answer, _COMPARED),
-        "factorial": Kind(Factorial, factorial_answer, _COMPARED),
-        "matrix": Kind(Matrix, matrix_answer, _COMPARED),
-        "passes": Kind(Passes, passes_answer, _COMPARED),
+        "bench": Kind(Bench, run_answer, run_blocks, run_body),
+        "sweep": Kind(Sweep, sweep_answer, sweep_blocks, sweep_body),
+        "compare": Kind(Compare, comparison_answer, compare_blocks, compare_body),
+        "factorial": Kind(Factorial, factorial_answer, compare_blocks, compare_body),
+        "matrix": Kind(Matrix, matrix_answer, compare_blocks, compare_body),
+        "passes": Kind(Passes, passes_answer, compare_blocks, compare_body),
     },
 )
 
@@ -149,14 +107,21 @@ def _has_something(folder: ExperimentFolder) -> bool:
     return bool(shown_visits(folder))
 
 
+def blocks_of(findings: ExperimentFindings) -> BlockAnswer:
+    """Return an answer as blocks."""
+    return DESIGNS[findings.kind].blocks(findings)
+
+
 def words_of(findings: ExperimentFindings, width: int = WIDTH) -> str:
     """Return an answer as text, in lines of at most `width` characters."""
-    return DESIGNS[findings.kind].shown.text(findings, width)
+    return answer_text(blocks_of(findings), width)
 
 
 def page_of(findings: ExperimentFindings) -> str:
     """Return an answer as one offline page."""
-    return DESIGNS[findings.kind].shown.page(findings)
+    from pgdyno.report.html import answer_page
+
+    return answer_page(blocks_of(findings))
 
 
 def markdown_of(findings: ExperimentFindings, *, stem: str) -> tuple[str, Pictures]:
@@ -164,12 +129,15 @@ def markdown_of(findings: ExperimentFindings, *, stem: str) -> tuple[str, Pictur
 
     Args: stem, the start of the pictures' names.
     """
-    return DESIGNS[findings.kind].shown.markdown(findings, stem)
+    from pgdyno.report.markdown import answer_markdown, answer_pictures
+
+    blocks = blocks_of(findings)
+    return answer_markdown(blocks, stem=stem), answer_pictures(blocks, stem)
 
 
 def document_of(findings: ExperimentFindings) -> Document:
     """Return the JSON document of an answer: `pgdyno.bench/1`, `pgdyno.compare/1` and so on."""
-    return document_with(findings, DESIGNS[findings.kind].shown.document(findings))
+    return document_with(findings, DESIGNS[findings.kind].document(findings))
 
 
 def _kind_of(folder: ExperimentFolder) -> Kind:

@@ -35,8 +35,7 @@ SLOTS: Mapping[str, str] = {
     "run_document": "(value of run_findings) -> keys of the JSON document of a run",
     "run_doubts": "(stored run, load numbers) -> doubts",
     "run_findings": "(stored run) -> findings of this feature alone, or None",
-    "run_lines": "(page, value of run_findings) -> lines of text",
-    "run_tables": "(stored run) -> tables of facts",
+    "run_sections": "(value of run_findings) -> report.blocks.BlockSection of a run's answer",
     "sql_collectors": "tuple of observe.sql collectors",
     "verb_help": "module with EXAMPLES and MEANT, as cli.verb_help",
 }

@@ -20,7 +20,6 @@ from tests.report.compare_examples import compared, with_long_names
 from tests.report.examples import EXAMPLES
 
 from pgdyno.designs import page_of
-from pgdyno.report.html import render
 
 OpenReport = Callable[..., "OpenedReport"]
 OpenOnce = Callable[..., "OpenedReport"]
@@ -149,4 +148,4 @@ def _page(name: str) -> str:
         return page_of(with_long_names())
     if name == "watch":
         return watch_page(watched())
-    return render(EXAMPLES[name]())
+    return page_of(EXAMPLES[name]())

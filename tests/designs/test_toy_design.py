@@ -17,11 +17,13 @@ from tests.fixtures.clusters import QUICK
 import pgdyno
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.answer.answer import Answer, Measurements
-from pgdyno.designs import DESIGNS, AnswerForms, Kind, Pictures, document_of, markdown_of, words_of
+from pgdyno.designs import DESIGNS, Kind, document_of, markdown_of, words_of
 from pgdyno.loop.journal import excluded, variants, visits
 from pgdyno.plan.design import NONE, Design
 from pgdyno.plan.history import History
 from pgdyno.plan.visits import visit
+from pgdyno.report.about_blocks import head_of
+from pgdyno.report.blocks import BlockAnswer, LabelledLine
 from pgdyno.report.documents import Document
 from pgdyno.spec.designs import MODELS, DecidingDesign
 from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop
@@ -75,16 +77,8 @@ def toy_answer(seen: Measurements) -> Answer:
     return Answer(f"{best} is the best of {len(tps)}.", own=ToyFindings(tps))
 
 
-def toy_text(findings: ExperimentFindings, width: int) -> str:
-    return f"toy  {findings.sentence}"[:width]
-
-
-def toy_page(findings: ExperimentFindings) -> str:
-    return f"<!doctype html><title>{findings.sentence}</title>"
-
-
-def toy_markdown(findings: ExperimentFindings, stem: str) -> tuple[str, Pictures]:
-    return f"# {findings.sentence}\n", {f"{stem}.svg": b""}
+def toy_blocks(findings: ExperimentFindings) -> BlockAnswer:
+    return BlockAnswer(head_of(findings), (LabelledLine("best", findings.sentence),))
 
 
 def toy_document(findings: ExperimentFindings) -> Document:
@@ -121,8 +115,7 @@ def spec(folder: Path, setting: str, *values: str) -> Path:
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MODELS, "toy", ToyDesign)
-    shown = AnswerForms(toy_text, toy_page, toy_markdown, toy_document)
-    monkeypatch.setitem(DESIGNS, "toy", Kind(Toy, toy_answer, shown))
+    monkeypatch.setitem(DESIGNS, "toy", Kind(Toy, toy_answer, toy_blocks, toy_document))
 
 
 def test_a_design_in_one_file_runs_end_to_end(house: Path, tmp_path: Path) -> None:
@@ -134,8 +127,9 @@ def test_a_design_in_one_file_runs_end_to_end(house: Path, tmp_path: Path) -> No
     document = document_of(result.findings)
     assert document["format"] == "pgdyno.toy/1"
     assert set(document["tps_by_value"]) == {"as it is", "16MB", "24MB"}
-    assert words_of(result.findings, 80).startswith("toy  ")
-    assert markdown_of(result.findings, stem="r")[1] == {"r.svg": b""}
+    said = f"best        {result.findings.sentence}"
+    assert said in words_of(result.findings, 100)
+    assert result.findings.sentence in markdown_of(result.findings, stem="r")[0]
     assert folder.report_path.read_text().startswith("<!doctype html>")
     shown = {
         variant.id: folder.facts()["variants"][variant.id]["settings"]["shared_buffers"]

@@ -41,7 +41,7 @@ def test_the_page_has_its_section_its_tile_its_table_and_its_chart(forms: dict[s
 
 
 def test_markdown_has_its_table(forms: dict[str, Any]) -> None:
-    _, _, table = forms["markdown"].partition("## Goods of the market")
+    _, _, table = forms["markdown"].partition("**Goods of the market**")
     assert table.lstrip().startswith("| good | sold pieces | why |")
 
 

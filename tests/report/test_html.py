@@ -16,9 +16,9 @@ from tests.report import examples
 from pgdyno.analysis.curve import load_curve
 from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, Mark, RunTimeline, Series
 from pgdyno.answer.marks import nearest_merged
-from pgdyno.report.embed import charts_json
+from pgdyno.designs import page_of
+from pgdyno.report.embed import captioned_json
 from pgdyno.report.figures import time_charts
-from pgdyno.report.html import render
 
 EVIL = '</script><script>alert("x")</script><img src=x onerror=alert(1)>'
 VOID = {"meta", "br", "img", "input", "link", "hr"}
@@ -65,14 +65,14 @@ def embedded(page: str) -> dict[str, object]:
 
 @pytest.mark.parametrize("name", examples.EXAMPLES)
 def test_every_example_is_balanced_html_that_fetches_nothing(name: str) -> None:
-    checked = parsed(render(examples.EXAMPLES[name]()))
+    checked = parsed(page_of(examples.EXAMPLES[name]()))
     assert checked.problems == []
     assert checked.open == []
     assert checked.fetched == []
 
 
 def test_an_hour_stays_below_2_5_megabytes_with_600_points_a_series() -> None:
-    page = render(examples.bench(3600))
+    page = page_of(examples.bench(3600))
     assert len(page.encode()) < 2.5e6
     charts = embedded(page)["charts"]
     assert isinstance(charts, dict)
@@ -84,7 +84,7 @@ def test_an_hour_with_two_events_a_second_stays_below_it_too() -> None:
     run = examples.run(3600)
     shown_marks = nearest_merged((*examples.marks(3600), *marks))
     run = replace(run, timeline=replace(run.timeline, marks=shown_marks))
-    page = render(replace(examples.bench(3600), run=run))
+    page = page_of(replace(examples.bench(3600), run=run))
     assert len(page.encode()) < 2.5e6
     assert "12 checkpoints, 7,200 errors" in page
     shown = f"7,212 marks on the time line, shown as {len(run.timeline.marks)}"
@@ -98,9 +98,7 @@ def test_the_thinned_hour_keeps_its_extremes() -> None:
     spiked[1000] = 9999.0
     panel = replace(run.timeline.panels[0], series=(Series("completed", tuple(spiked)),))
     document = json.loads(
-        charts_json(
-            examples.bench(60), time_charts(RunTimeline(3600.0, (panel,), run.timeline.marks))
-        )
+        captioned_json("a", "b", time_charts(RunTimeline(3600.0, (panel,), run.timeline.marks)))
     )
     assert max(document["charts"]["time-tps"]["lines"][0]["high"]) == 9999
 
@@ -112,7 +110,7 @@ def test_words_from_outside_cannot_become_markup() -> None:
     facts = replace(base.facts, target=EVIL, rows=((EVIL, EVIL),), settings=((EVIL,) * 3,))
     script = replace(examples.script(EVIL), failures={EVIL: 1})
     run = replace(base.run, timeline=RunTimeline(20.0, (panel,)), scripts=(script,))
-    page = render(replace(base, sentence=EVIL, facts=facts, run=run, name=EVIL, notes=(EVIL,)))
+    page = page_of(replace(base, sentence=EVIL, facts=facts, run=run, name=EVIL, notes=(EVIL,)))
     assert "<script>alert" not in page
     assert "<img src=x" not in page
     assert page.count("<script") == 4
@@ -120,7 +118,7 @@ def test_words_from_outside_cannot_become_markup() -> None:
 
 
 def test_the_policy_names_the_hash_of_every_script_and_style() -> None:
-    page = render(examples.tiny())
+    page = page_of(examples.tiny())
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
     assert policy is not None
     inline = re.findall(r"<(?:script|style)>(.*?)</(?:script|style)>", page, re.S)
@@ -142,36 +140,36 @@ def test_the_vendored_library_is_the_published_one_with_its_licences() -> None:
 
 
 def test_weakened_durability_is_red_and_named() -> None:
-    page = render(examples.invalid())
-    assert re.search(r'<dd class="red">fsync OFF', page)
+    page = page_of(examples.invalid())
+    assert re.search(r'<dd class="red">WEAKENED: fsync OFF', page)
     assert "not valid" in page
 
 
 def test_the_first_screen_names_the_number_of_doubts_and_the_worst_in_words() -> None:
-    page = render(examples.invalid())
+    page = page_of(examples.invalid())
     strip = page[page.index('id="facts-line"') :]
     assert "2 doubts</a>, the worst: A thread of the load engine was 97% busy" in strip
 
 
 def test_a_doubt_of_experiment_and_run_is_counted_once() -> None:
-    assert "1 doubt</a>: The run covers one checkpoint" in render(examples.bench(20))
+    assert "1 doubt</a>: The run covers one checkpoint" in page_of(examples.bench(20))
 
 
 def test_sections_exist_only_for_data_that_exists() -> None:
-    page = render(examples.tiny())
+    page = page_of(examples.tiny())
     for anchor in ("levels", "where", "time", "scripts", "notes"):
         assert f'id="{anchor}"' not in page
         assert f'href="#{anchor}"' not in page
 
 
 def test_links_to_sections_lead_somewhere() -> None:
-    page = render(examples.quartet())
+    page = page_of(examples.quartet())
     for anchor in re.findall(r'href="#([\w-]+)"', page):
         assert f'id="{anchor}"' in page
 
 
 def test_every_hatch_that_is_referred_to_is_defined() -> None:
-    page = render(examples.bench(20))
+    page = page_of(examples.bench(20))
     for name in set(re.findall(r"url\(#([\w-]+)\)", page)):
         assert f'id="{name}"' in page
 
@@ -183,12 +181,12 @@ def one_level(runs: int) -> ExperimentFindings:
 
 @pytest.mark.parametrize("runs", [1, 3])
 def test_a_sweep_of_one_level_is_shown_too(runs: int) -> None:
-    assert "4 clients" in render(one_level(runs))
+    assert "4 clients" in page_of(one_level(runs))
 
 
 def test_an_experiment_without_a_run_is_shown_too() -> None:
-    page = render(replace(examples.bench(20), run=None, is_complete=False, runs_valid=0))
-    assert "incomplete" in page
+    page = page_of(replace(examples.bench(20), run=None, is_complete=False, runs_valid=0))
+    assert "ended early" in page
 
 
 def test_a_negative_rest_is_shown_but_not_drawn() -> None:
@@ -196,7 +194,7 @@ def test_a_negative_rest_is_shown_but_not_drawn() -> None:
     assert base.run is not None
     assert base.run.where is not None
     where = replace(base.run.where, residual_ms=-0.2, residual_ratio=-0.024)
-    page = render(replace(base, run=replace(base.run, where=where)))
+    page = page_of(replace(base, run=replace(base.run, where=where)))
     assert "-0.20" in page
     bar = page[page.index('class="timebar"') :]
     assert "not explained" not in bar[: bar.index("</svg>")]

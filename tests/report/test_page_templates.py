@@ -52,6 +52,6 @@ def test_a_build_compiles_every_template(folder: Path) -> None:
     try:
         compile_templates()
         templates = page_environment().list_templates(extensions=["j2"])
-        assert len(list(folder.iterdir())) == len(templates) > 10
+        assert len(list(folder.iterdir())) == len(templates) > 0
     finally:
         page_environment.cache_clear()

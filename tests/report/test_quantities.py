@@ -19,7 +19,6 @@ from tests.report.quantities_in_text import (
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import Panel, Series
 from pgdyno.designs import document_of, markdown_of, page_of, words_of
-from pgdyno.report.html import render
 
 _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 
@@ -52,12 +51,12 @@ def test_a_tuning_without_an_answer_proposes_nothing() -> None:
 def test_every_figure_of_a_page_is_that_of_the_document(name: str) -> None:
     experiment = examples.EXAMPLES[name]()
     document = document_of(experiment)
-    assert page_problems(render(experiment), document) == []
+    assert page_problems(page_of(experiment), document) == []
 
 
 @pytest.mark.parametrize("name", ["bench", "sweep"])
 def test_figures_of_one_quantity_are_rounded_alike(name: str) -> None:
-    for quantity, texts in figures_of(render(examples.EXAMPLES[name]())).items():
+    for quantity, texts in figures_of(page_of(examples.EXAMPLES[name]())).items():
         numbers = sorted({number_in(text) for text in texts})
         for (low, _), (high, half) in pairwise(numbers):
             # The column of the parts has the decimals that make it add up by eye.
@@ -70,7 +69,7 @@ def test_no_percentile_looks_larger_than_the_maximum() -> None:
     slow = Estimate(1_996.0, 1_900.0, 2_100.0, 20, "ms", "within_run")
     known = experiment.run.latency
     latency = replace(known, percentiles={**known.percentiles, "p99": slow}, max_ms=1_998.0)
-    page = render(replace(experiment, run=replace(experiment.run, latency=latency)))
+    page = page_of(replace(experiment, run=replace(experiment.run, latency=latency)))
     assert {text.strip() for text in figures_of(page)["latency_ms.p99"]} == {"1,996", "1,996 ms"}
 
 

@@ -17,10 +17,10 @@ target      10.3.0.5:5432/pgbench  PostgreSQL 15.14, scale 500 by pgdyno: 7.3 GB
 answer      1,892 tps (1,861 to 1,923) with 16 clients; p99 latency 24.8 ms; 62 % of it waits for
             the WAL to reach the disk.
 tps         1,892 (1,861 to 1,923), 340,623 transactions, 0 failed
-latency ms  mean    p50    p90    p95    p99   p99.9   max
-            8.46   7.90   11.8   14.2   24.8      61   212
- 95 % from  8.36   7.81   11.4   13.5   23.2      55
-        to  8.56   7.99   12.2   14.9   26.4      70
+latency ms    mean    p50    p90    p95    p99   p99.9   max
+  value       8.46   7.90   11.8   14.2   24.8      61   212
+  95 % from   8.36   7.81   11.4   13.5   23.2      55
+  to          8.56   7.99   12.2   14.9   26.4      70
 where the 8.46 ms go
   [####=======================================++++++::ooooooooooo~%]
   = 5.21  (5.04 to 5.38)   62 %  commit: WAL flush to disk             IO:WALSync
@@ -82,7 +82,7 @@ def test_an_invalid_run_shows_reason_and_next_step() -> None:
 def test_the_text_names_weakened_durability_and_an_early_end() -> None:
     text = words_of(examples.invalid())
     assert "durability  WEAKENED: fsync OFF" in text
-    assert "#46, incomplete" in text
+    assert "#46, ended early" in text
 
 
 def test_an_unfinished_percentile_is_a_lower_bound() -> None:

@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 
 from pgdyno.analysis.findings import FactTable
-from pgdyno.feature import parts
 from pgdyno.loop.counter_growth import counters_of
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.measure.statement_texts import StatementNames
@@ -35,8 +34,7 @@ def fact_tables(stored: StoredRun, numbers: LoadNumbers) -> tuple[FactTable, ...
         _servers,
     )
     tables = [made for make in makers if (made := make(stored, numbers)) is not None]
-    added = [table for tables_of in parts("run_tables") for table in tables_of(stored)]
-    return (*added, *tables, *state_tables([stored]))
+    return (*tables, *state_tables([stored]))
 
 
 def state_tables(runs: Sequence[StoredRun]) -> tuple[FactTable, ...]:

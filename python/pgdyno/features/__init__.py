@@ -89,8 +89,7 @@ FEATURES = (
             "run_document": "shown:hosts_document",
             "run_doubts": "answer:doubts_of_hosts",
             "run_findings": "answer:findings_of",
-            "run_lines": "shown:host_lines",
-            "run_tables": "answer:tables_of",
+            "run_sections": "shown:host_sections",
         },
     ),
     Feature(

@@ -41,8 +41,10 @@ def first_lines(findings: ExperimentFindings, weakened: str = "") -> Iterator[La
     Args: weakened, why commits may be lost although the server is durable, "" if they may not.
     """
     yield LabelledLine("measured", fact_line(findings), level="full")
-    tone: Tone = "plain" if findings.facts.is_durable and not weakened else "bad"
-    yield LabelledLine("durability", weakened or findings.facts.durability, tone, "full")
+    is_durable = findings.facts.is_durable
+    tone: Tone = "plain" if is_durable and not weakened else "bad"
+    said = weakened or ("" if is_durable else "WEAKENED: ") + findings.facts.durability
+    yield LabelledLine("durability", said, tone, "full" if is_durable else "short")
     doubts = doubts_of(findings)
     count = quantities.counted(len(doubts), "doubt")
     if not doubts:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pgdyno.report.blocks import TableBlock, Tone
     from pgdyno.report.chart import Chart
     from pgdyno.report.forest import Forest
+    from pgdyno.report.parts import TimePart
 
 
 class PageText(str):
@@ -37,13 +38,20 @@ def drawn(svg: Markup) -> PageText:
 
 def figure_text(text: str, quantity: str) -> PageText:
     """Return a number with its place in the JSON document, such as "variants.1.metrics.tps"."""
-    return PageText(text, Markup('<span data-quantity="{}">{}</span>').format(quantity, text))
+    shown = text.replace(">= ", "≥ ")
+    return PageText(text, Markup('<span data-quantity="{}">{}</span>').format(quantity, shown))
 
 
 def with_small(text: str, small: str) -> str:
     """Return a text with a smaller one after it, such as the name of a wait event."""
     page = Markup("{} <small>{}</small>").format(text, small)
     return PageText(f"{text} ({small})", page) if small else text
+
+
+def value_with(text: str, interval: str) -> str:
+    """Return a number; the page alone has its interval, too."""
+    page = Markup('{}<span class="iv">{}</span>').format(text, interval)
+    return PageText(text, page) if interval else text
 
 
 def number_text(estimate: Estimate, quantity: str, more: str = "") -> PageText:
@@ -101,8 +109,28 @@ class TimeBars:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeSplit:
+    """The mean latency of a run as a bar with its largest parts; a table has all parts.
+
+    The page has it on the first screen. `at`: the place of the run in the JSON document, such as
+    "at_the_knee.". `load`: which run; "" if there is only one. `remarks`: sentences under the bar
+    of the text.
+    """
+
+    latency: Estimate
+    parts: tuple[TimePart, ...]
+    decimals: int
+    at: str = ""
+    load: str = ""
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ChartList:
-    """Line charts with one axis; Markdown has them as pictures in separate files."""
+    """Line charts with one axis; Markdown has them as pictures in separate files.
+
+    Outside a section: on the first screen.
+    """
 
     charts: tuple[Chart, ...]
 
@@ -123,4 +151,6 @@ class DoubtList:
     doubts: tuple[Doubt, ...]
 
 
-ChartBlock = SentenceBlock | RowList | ForestBlock | TimeBars | ChartList | TableRow | DoubtList
+ChartBlock = (
+    SentenceBlock | RowList | ForestBlock | TimeBars | TimeSplit | ChartList | TableRow | DoubtList
+)

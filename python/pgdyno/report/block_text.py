@@ -12,6 +12,7 @@ from pgdyno.report.block_charts import (
     RowList,
     SentenceBlock,
     TableRow,
+    TimeSplit,
 )
 from pgdyno.report.block_lists import CodeBlock, ListBlock
 from pgdyno.report.blocks import (
@@ -26,6 +27,7 @@ from pgdyno.report.blocks import (
 from pgdyno.report.list_text import list_lines
 from pgdyno.report.table_text import code_table
 from pgdyno.report.text_page import WIDTH, TextPage, cut, joined
+from pgdyno.report.time_split import time_split
 
 if TYPE_CHECKING:
     from pgdyno.analysis.estimate import Estimate
@@ -86,6 +88,8 @@ def block_lines(page: TextPage, blocks: Sequence[Block], level: Level = "short")
             yield from _row_list(page, block)
         elif isinstance(block, ForestBlock) and block.is_in_text:
             yield from _forest(page, block.forest)
+        elif isinstance(block, TimeSplit):
+            yield from time_split(page, block)
         elif isinstance(block, DoubtList):
             yield from _doubts(page, block)
 
@@ -95,6 +99,9 @@ def _table(page: TextPage, table: TableBlock, row_count: int) -> Iterator[str]:
     places = [place for place, column in enumerate(table.columns) if column.is_in_text]
     heads = tuple(column.head for column in table.columns)
     rows = [tuple(row[place] for place in places) for row in (heads, *table.rows[:row_count])]
+    if table.is_turned:
+        first, *others = zip(*rows, strict=True)
+        rows = [first, *((f"  {name}", *cells) for name, *cells in others)]
     names, *columns = zip(*rows, strict=True)
     heading = table.heading
     start, gap = (f"{_indent(heading)}  ", "  ") if heading else ("", "   ")
@@ -111,7 +118,7 @@ def _table(page: TextPage, table: TableBlock, row_count: int) -> Iterator[str]:
         yield heading
     for stack in stacks:
         yield from (gap.join(row).rstrip() for row in zip(*stack, strict=True))
-    if heading and table.below:
+    if (heading or table.is_turned) and table.below:
         yield from page.row("  ", table.below, indent=2)
 
 

@@ -110,9 +110,14 @@ class TableColumn:
         return self.style == "sql"
 
     @property
+    def is_plotted(self) -> bool:
+        """Return whether its cells are pictures, which only the page has."""
+        return "plotted" in self.style
+
+    @property
     def is_in_text(self) -> bool:
         """Return whether the text has the column: it has no room for notes, and no pictures."""
-        return not self.is_words and self.style != "plotted"
+        return not self.is_words and not self.is_plotted
 
     @property
     def head(self) -> str:
@@ -128,7 +133,8 @@ class TableBlock:
     folds the table, and then shows this line; `is_open`: it is unfolded at first. `short_row_count`
     rows are in the short text. `is_of_types`: every type of transaction has a row, so the text
     needs no list of scripts. `tones`: (row, column) -> the tone of a cell. `heading`: the line
-    above it in the text. `style`: its class on the page. `strong`: rows that stand out there.
+    above it in the text. `is_turned`: there, each column is a line. `style`: its class on the page.
+    `strong`: rows that stand out there.
     """
 
     title: str
@@ -142,13 +148,14 @@ class TableBlock:
     is_of_types: bool = False
     tones: Mapping[tuple[int, int], Tone] = field(default_factory=dict)
     heading: str = ""
+    is_turned: bool = False
     style: str = ""
     strong: tuple[bool, ...] = ()
 
     @property
     def has_code(self) -> bool:
         """Return whether the text fits a column of code into its lines."""
-        return not self.heading and any(column.is_code for column in self.columns)
+        return any(column.is_code for column in self.columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.redaction import redacted
 from pgdyno.report import svg
 from pgdyno.report.chart import POINTS_MAX, Chart, Flag, Line, Values, thin, thin_axis
@@ -21,12 +20,6 @@ _DIGITS = 4
 _FOLDED_POINTS_MAX = 200
 Axes = dict[tuple[float | int | None, ...], int]
 Flags = dict[tuple[Flag, ...], int]
-
-
-def charts_json(findings: ExperimentFindings, charts: Iterable[Chart]) -> str:
-    """Return the JSON document of an experiment's charts."""
-    caption = f"pgdyno {findings.kind} #{findings.number} · {findings.facts.target}"
-    return captioned_json(f"pgdyno-{findings.number}", caption, charts)
 
 
 def captioned_json(name: str, caption: str, charts: Iterable[Chart]) -> str:

@@ -1,4 +1,4 @@
-"""Makes one offline HTML file from the findings of one experiment.
+"""Makes one offline HTML file from the blocks of an answer.
 
 The file uses no network: its Content-Security-Policy forbids it. Every chart is in the file as SVG.
 A script replaces these drawings by charts with a shared cursor and zoom.
@@ -12,33 +12,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any
 
 from markupsafe import Markup
 
-from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.report import (
-    embed,
-    figures,
-    filters,
-    palette,
-    tiles,
-    time_words,
-    words,
-)
-from pgdyno.report.about_blocks import about_blocks, first_lines, head_of
-from pgdyno.report.block_charts import ChartList, SentenceBlock
+from pgdyno.report import palette
+from pgdyno.report.block_charts import ChartList, SentenceBlock, TimeSplit
 from pgdyno.report.block_lists import TimeCharts
-from pgdyno.report.blocks import AnswerHead, BlockAnswer, Tile, blocks_of
-from pgdyno.report.own import own_of_cells, own_shown
+from pgdyno.report.blocks import Block, BlockAnswer, Tile, blocks_of
+from pgdyno.report.chart import Chart
+from pgdyno.report.embed import captioned_json
 from pgdyno.report.page_templates import page_environment
-from pgdyno.report.parts import fold, parts_of, shown_decimals
 
 ECHARTS_VERSION = "6.1.0"
 _ECHARTS = "vendor/echarts.common.min.js"
 _STYLES = ("assets/page.css", "assets/chart.css", "assets/compare.css", "assets/print.css")
 _SCRIPTS = ("option.js", "picture.js", "report.js")
-_PARTS_ON_FIRST_SCREEN = 7
 NO_CHARTS = '{"charts": {}}'
 
 
@@ -61,115 +49,42 @@ class Assets:
         )
 
 
-def render(findings: ExperimentFindings) -> str:
-    """Return the report of an experiment as one self-contained HTML document."""
-    main = figures.main_charts(findings)
-    latency = figures.curve_charts(findings)
-    over_time = figures.time_charts(findings.run.timeline) if findings.run else ()
-    where = findings.run.where if findings.run else None
-    own = own_shown(findings.run)
-    parts = parts_of(where) if where else ()
-    return page_of_template(
-        "report.html.j2",
-        head_of(findings),
-        _sections(findings, has_parts=bool(parts), has_charts=bool(over_time)),
-        embed.charts_json(findings, (*main, *latency, *over_time)),
-        f=findings,
-        echarts_version=ECHARTS_VERSION,
-        about=[*about_blocks(findings)],
-        lines=[*first_lines(findings)],
-        tiles=tiles.tiles_of(findings),
-        main=main,
-        latency_charts=latency,
-        time_charts=over_time,
-        where=where,
-        parts=parts,
-        where_decimals=shown_decimals(where) if where else 0,
-        time_words=time_words,
-        own=own,
-        own_cells=own_of_cells(findings),
-        folded=fold(parts, at_most=_PARTS_ON_FIRST_SCREEN),
-        run_words=words.run_words(findings),
-        loop_words=words.loop_words(findings.run) if findings.run else "",
-        mark_words=words.mark_words(findings.run) if findings.run else "",
-        latency_rows=filters.latency_rows(findings.run) if findings.run else (),
-        latency_whisker=filters.latency_whisker(findings.run) if findings.run else None,
-    )
-
-
 def answer_page(answer: BlockAnswer, remarks: Sequence[str] = ()) -> str:
-    """Return the page of blocks. Args: remarks, notes that people keep with the result."""
-    head = answer.head
-    kinds: tuple[type[ChartList | TimeCharts], ...] = (ChartList, TimeCharts)
-    charts = [c for kind in kinds for block in blocks_of(answer.blocks, kind) for c in block.charts]
-    caption = f"pgdyno {head.verb} #{head.number} · {head.target}"
-    return page_of_template(
-        "answer.html.j2",
-        head,
-        [(section.anchor, section.short) for section in answer.sections],
-        embed.captioned_json(f"pgdyno-{head.number}", caption, charts) if charts else NO_CHARTS,
-        answer=answer,
-        echarts_version=ECHARTS_VERSION if charts else "",
-        tiles=[*blocks_of(answer.blocks, Tile)],
-        sentences=[*blocks_of(answer.blocks, SentenceBlock)],
-        method=answer.method,
-        remarks=remarks,
-    )
+    """Return the page of blocks, one self-contained HTML document.
 
-
-def page_of_template(
-    template: str,
-    head: AnswerHead,
-    sections: Sequence[tuple[str, str]],
-    charts_json: str = NO_CHARTS,
-    **more: Any,
-) -> str:
-    """Return one self-contained HTML document.
-
-    Args: sections, anchor and word of each entry of the menu; more, what the template needs.
+    Args: remarks, notes that people keep with the result.
     """
-    assets = page_assets()
+    head, assets = answer.head, page_assets()
+    charts, main = _charts(answer.blocks), _charts(answer.first)
+    caption = f"pgdyno {head.verb} #{head.number} · {head.target}"
+    name = f"pgdyno-{head.number}"
     return (
         page_environment()
-        .get_template(template)
+        .get_template("page.html.j2")
         .render(
             head=head,
-            sections=sections,
+            answer=answer,
+            main=main,
+            split=next(blocks_of(answer.blocks, TimeSplit), None),
+            tiles=[*blocks_of(answer.first, Tile)],
+            sentences=[*blocks_of(answer.blocks, SentenceBlock)],
+            remarks=remarks,
             csp=Markup(assets.policy),
             style=Markup(assets.style),
             early_script=Markup(assets.early_script),
             script=Markup(assets.script),
             echarts=Markup(assets.echarts),
+            echarts_version=ECHARTS_VERSION if charts else "",
             hatches=palette.definitions(),
-            charts_json=Markup(charts_json),
-            **more,
+            charts_json=Markup(captioned_json(name, caption, charts) if charts else NO_CHARTS),
         )
     )
 
 
-def _sections(
-    findings: ExperimentFindings, *, has_parts: bool, has_charts: bool
-) -> tuple[tuple[str, str], ...]:
-    run = findings.run
-    known = (
-        ("levels", "Load levels", bool(findings.curves)),
-        # The section of the run follows that of the levels, so one entry leads to both.
-        *(
-            (own.anchor, own.short, True)
-            for own in [own_of_cells(findings) or own_shown(run)]
-            if own
-        ),
-        ("where", "Where the time goes", has_parts),
-        ("latency", "Latency", run is not None),
-        ("time", "Over time", has_charts),
-        ("scripts", "Statements", bool(run and run.scripts)),
-        ("telemetry", "Telemetry", bool(run and run.timeline.telemetry.facts)),
-        ("doctor", "Doctor", bool(run and run.timeline.telemetry.examined)),
-        ("doubts", "Doubts", True),
-        ("facts", "Facts", True),
-        ("notes", "Method", bool(findings.notes)),
-    )
-    return tuple((anchor, word) for anchor, word, is_there in known if is_there)
+def _charts(blocks: Sequence[Block]) -> list[Chart]:
+    """Return the charts of all blocks, also of those within sections."""
+    kinds: tuple[type[ChartList | TimeCharts], ...] = (ChartList, TimeCharts)
+    return [c for kind in kinds for block in blocks_of(blocks, kind) for c in block.charts]
 
 
 @lru_cache(maxsize=1)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.redaction import printable
-from pgdyno.report import figures, svg, words
-from pgdyno.report.about_blocks import about_blocks
+from pgdyno.report import svg
 from pgdyno.report.block_charts import (
     ChartList,
     DoubtList,
@@ -19,59 +17,10 @@ from pgdyno.report.block_charts import (
 )
 from pgdyno.report.block_lists import CodeBlock, ListBlock
 from pgdyno.report.blocks import Block, BlockAnswer, BlockSection, TableBlock, Tile, blocks_of
-from pgdyno.report.compare_blocks import compare_sections
-from pgdyno.report.compare_charts import round_charts
-from pgdyno.report.markdown_tables import (
-    Table,
-    latency_table,
-    level_table,
-    nodes_table,
-    parts_table,
-)
-from pgdyno.report.own import own_of_cells, own_shown
 
 _WIDTH_PX = 760
 _MARKUP = re.compile(r"[\\|\[\]`]")
 Pictures = dict[str, bytes]
-
-
-def markdown_of(findings: ExperimentFindings, *, stem: str) -> tuple[str, Pictures]:
-    """Return the text, and its pictures as SVG by file name.
-
-    Args: stem, the start of the pictures' names: "report" gives "report-rounds.svg".
-    """
-    return markdown_with(findings, stem=stem)
-
-
-def markdown_with(
-    findings: ExperimentFindings,
-    *,
-    stem: str,
-    tables: Sequence[tuple[str, Table]] = (),
-    lines: Sequence[str] = (),
-) -> tuple[str, Pictures]:
-    """Return the same as `markdown_of`, with additional lines and tables before all others.
-
-    Args: tables, each with its title.
-    """
-    pictures = {f"{stem}-{key}.svg": picture for key, picture in _pictures(findings)}
-    contrasts = findings.compare.contrasts if findings.compare is not None else ()
-    first, *more = [contrast.sentence for contrast in contrasts] or [findings.sentence]
-    text = [
-        f"# {_cell(first)}",
-        "",
-        *(f"**{_cell(said)}**\n" for said in more),
-        f"pgdyno {findings.kind} #{findings.number}, {_cell(words.fact_line(findings))}",
-        "",
-        *(line for title, table in tables[:1] for line in _section(title, table)),
-        *lines,
-        *(f"![{name}]({name})\n" for name in pictures),
-        *(line for title, table in tables[1:] for line in _section(title, table)),
-        *_tables(findings),
-        *(line for section in about_blocks(findings) for line in _section_lines(section)),
-        f"Made by pgdyno {findings.version}. Intervals are 95 %.",
-    ]
-    return printable("\n".join(text) + "\n"), pictures
 
 
 def answer_markdown(answer: BlockAnswer, remarks: Sequence[str] = (), stem: str = "") -> str:
@@ -80,7 +29,7 @@ def answer_markdown(answer: BlockAnswer, remarks: Sequence[str] = (), stem: str 
     Args: remarks, notes kept with the result; stem, the start of the pictures' names.
     """
     head = answer.head
-    tiles_shown = [(tile.label, _tile_words(tile)) for tile in blocks_of(answer.blocks, Tile)]
+    tiles_shown = [(tile.label, _tile_words(tile)) for tile in blocks_of(answer.first, Tile)]
     state = "" if head.is_complete else ", ended early"
     said = [block.said for block in blocks_of(answer.blocks, SentenceBlock)]
     first, *more = said or [head.sentence]
@@ -153,9 +102,11 @@ def _section_lines(section: BlockSection) -> Iterator[str]:
 
 
 def _table_lines(table: TableBlock, *, is_titled: bool) -> Iterator[str]:
-    """Yield a table without its pictures, which have no text."""
-    places = [place for place, column in enumerate(table.columns) if column.style != "plotted"]
-    if is_titled and table.title:
+    """Yield a table without its pictures, which have no text; what the page folds is folded."""
+    places = [place for place, column in enumerate(table.columns) if not column.is_plotted]
+    if table.summary:
+        yield from (f"<details><summary>{_cell(table.summary)}</summary>", "")
+    elif is_titled and table.title:
         note = f" ({_cell(table.note)})" if table.note else ""
         yield from (f"**{_cell(table.title)}**{note}", "")
     if table.rows:
@@ -163,6 +114,7 @@ def _table_lines(table: TableBlock, *, is_titled: bool) -> Iterator[str]:
         yield from _rows((head, [[row[place] for place in places] for row in table.rows]))
     if table.below:
         yield from (_cell(table.below), "")
+    yield from ("</details>", "") if table.summary else ()
 
 
 def _forest_rows(block: Block) -> Iterator[str]:
@@ -174,33 +126,7 @@ def _forest_rows(block: Block) -> Iterator[str]:
         for group in block.forest.groups
         for row in group.on_page(block.row_max_count)
     ]
-    yield from _section("Changes", (("", "metric", "change", "verdict"), rows))
-
-
-def _tables(findings: ExperimentFindings) -> Iterator[str]:
-    run = findings.run
-    if findings.compare is not None:
-        for section in compare_sections(findings):
-            yield from _section_lines(section)
-    for curve in findings.curves:
-        yield from _section(f"Load levels of {curve.script}", level_table(curve))
-    if findings.compare is None and (cells := own_of_cells(findings)) is not None:
-        yield from _block_tables(cells)
-    if run is not None:
-        if run.where is not None:
-            title = f"Where the time goes: {words.run_words(findings)}"
-            yield from _section(title, parts_table(run.where))
-            if run.where.nodes:
-                yield from _section("The other nodes", nodes_table(run.where))
-        yield from _section("Latency", latency_table(run))
-        own = own_shown(run)
-        if own is not None:
-            yield from _block_tables(own)
-
-
-def _block_tables(section: BlockSection) -> Iterator[str]:
-    for table in blocks_of(section.blocks, TableBlock):
-        yield from _section(table.title, _as_table(table))
+    yield from ("## Changes", "", *_rows((("", "metric", "change", "verdict"), rows)))
 
 
 def _tile_words(tile: Tile) -> str:
@@ -209,17 +135,9 @@ def _tile_words(tile: Tile) -> str:
     return f"{tile.value} {tile.unit}".rstrip() + ends
 
 
-def _as_table(table: TableBlock) -> Table:
-    return tuple(column.head for column in table.columns), list(table.rows)
-
-
 def _doubt(doubt: Doubt) -> str:
     kind = "Not valid" if doubt.verdict == "not_valid" else "Doubt"
     return f"- **{kind}**: {_cell(doubt.message)} Next: {_cell(doubt.hint)}."
-
-
-def _section(title: str, table: Table) -> Iterator[str]:
-    yield from (f"## {_cell(title)}", "", *_rows(table))
 
 
 def _rows(table: tuple[Sequence[str], Sequence[Sequence[str]]]) -> Iterator[str]:
@@ -234,14 +152,6 @@ def _rows(table: tuple[Sequence[str], Sequence[Sequence[str]]]) -> Iterator[str]
 def _cell(text: str) -> str:
     """Return a text for one cell: on one line, without markup, links and pictures."""
     return _MARKUP.sub(r"\\\g<0>", " ".join(text.splitlines())).replace("<", "&lt;")
-
-
-def _pictures(findings: ExperimentFindings) -> Iterator[tuple[str, bytes]]:
-    """Yield name and SVG of the charts of the page's first screen."""
-    compared = findings.compare
-    charts = round_charts(compared) if compared is not None else figures.main_charts(findings)
-    for chart in (*charts, *figures.curve_charts(findings)):
-        yield _file_name(chart.key), svg.standalone(chart, width=_WIDTH_PX).encode()
 
 
 def _file_name(key: str) -> str:

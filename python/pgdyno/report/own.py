@@ -1,4 +1,4 @@
-"""What programs and features add to an answer: blocks, lines and keys.
+"""What programs and features add to an answer: blocks and keys.
 
 The file `shown.py` of a program's folder makes the blocks. This room knows no program.
 """
@@ -12,7 +12,6 @@ from pgdyno.analysis.findings import ExperimentFindings, RunFindings
 from pgdyno.feature import features
 from pgdyno.programs.registry import part_of, program_named
 from pgdyno.report.blocks import BlockSection
-from pgdyno.report.text_page import TextPage
 
 
 def own_shown(run: RunFindings | None) -> BlockSection | None:
@@ -36,11 +35,11 @@ def document_by_features(run: RunFindings) -> dict[str, Any]:
     return added
 
 
-def lines_by_features(page: TextPage, run: RunFindings) -> Iterator[str]:
-    """Yield the lines that features add to the text of a run."""
+def sections_by_features(run: RunFindings) -> Iterator[BlockSection]:
+    """Yield the sections that features add to the answer of a run."""
     for feature in features():
-        if feature.name in run.added and "run_lines" in feature.parts:
-            yield from feature.part("run_lines")(page, run.added[feature.name])
+        if feature.name in run.added and "run_sections" in feature.parts:
+            yield from feature.part("run_sections")(run.added[feature.name])
 
 
 def own_of_cells(findings: ExperimentFindings) -> BlockSection | None:

@@ -21,6 +21,7 @@ _DOUBT = re.compile(r"  (?:NOT VALID|doubt)\b")
 _PEAK = re.compile(r"\S.*\s+peak  ")
 # Names of columns: words without the signs that values have.
 _HEAD = re.compile(r" *\S[^(),.=:]*?(?: {2,}[^(),.=:]+){2,}")
+_NUMBER = re.compile(r"(?<![a-z\d])\d")
 _BAR = re.compile(r"  \[\S+\]$")
 # Label of a stanza -> its importance and the lines that it keeps first. Importance 0: for authors.
 _IMPORTANT = {
@@ -154,8 +155,8 @@ def _drop_bare_head(stanza: _Stanza, following: _Stanza) -> None:
     """
     has_heading = len(stanza.lines) == 2 and "  " not in stanza.lines[0]
     has_no_row = bool(stanza.next_line) or not following.lines
-    # A row that stands alone has a number.
-    is_alone = len(stanza.lines) == 1 and not any(map(str.isdigit, stanza.lines[0]))
+    # A row that stands alone has a number; p99 is a name.
+    is_alone = len(stanza.lines) == 1 and not _NUMBER.search(stanza.lines[0])
     if (has_heading or is_alone) and has_no_row and _HEAD.fullmatch(stanza.lines[-1]):
         stanza.lines.clear()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from pgdyno.report.blocks import TableBlock, TableColumn
 from pgdyno.report.text_page import TextPage, one_line
@@ -13,10 +14,19 @@ _INDENT = 4
 
 
 def code_table(page: TextPage, table: TableBlock, row_count: int) -> Iterator[str]:
-    """Yield the names of the columns and the first rows.
+    """Yield the heading, and below it the names of the columns and the first rows.
 
     Code gets the room that other columns leave. If this is little, it takes another line.
     """
+    if not table.heading:
+        yield from _code_lines(page, table, row_count)
+        return
+    yield table.heading
+    inner = replace(page, column_count=page.column_count - 2)
+    yield from (f"  {line}" for line in _code_lines(inner, table, row_count))
+
+
+def _code_lines(page: TextPage, table: TableBlock, row_count: int) -> Iterator[str]:
     columns, indent = table.columns, " " * _INDENT
     kept = [place for place, column in enumerate(columns) if column.is_in_text]
     rows = (tuple(column.head for column in columns), *table.rows[:row_count])

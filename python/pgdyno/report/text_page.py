@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 # The width for a file or a pipe. At this width, rows of tables need no second line.
@@ -56,11 +56,3 @@ def cut(text: str, length: int) -> str:
     """Return a text of at most `length` characters on one line; one that was cut ends with dots."""
     line = " ".join(text.split())
     return line if len(line) <= length else f"{line[: length - 4].rstrip()} ..."
-
-
-def right_aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table; the first row has the titles."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        cells = "   ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
-        yield f"  {cells}"

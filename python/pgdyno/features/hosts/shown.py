@@ -1,15 +1,34 @@
-"""The load hosts of a run, as text and as JSON."""
+"""The load hosts of a run, as blocks and as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pgdyno import quantities
 from pgdyno.features.hosts.findings import HostFindings, start_skew_ns
-from pgdyno.report.text_page import TextPage, right_aligned
+from pgdyno.quantities import count, milliseconds, percent, plain
+from pgdyno.report.blocks import BlockSection, LabelledLine, TableBlock, TableColumn
+
+_COLUMNS = (
+    TableColumn("load host"),
+    *map(TableColumn, ("clients", "transactions", "tps", "CPU s", "busiest thread")),
+    TableColumn("offset", "ms"),
+    TableColumn("skew", "ms"),
+    *(
+        TableColumn(name, unit, is_words=True, meaning=f"{name} {unit}".rstrip())
+        for name, unit in (
+            ("lost", ""),
+            ("threads", ""),
+            ("offered", "tps"),
+            ("timer lag p99", "ms"),
+            ("steal", ""),
+            ("clock error", "ms"),
+            ("drift", "ppm"),
+        )
+    ),
+)
 
 
-def host_lines(page: TextPage, hosts: Sequence[HostFindings]) -> Iterator[str]:
+def host_sections(hosts: Sequence[HostFindings]) -> Iterator[BlockSection]:
     """Yield who made the load, how far apart they began, how well clocks are known."""
     if not hosts:
         return
@@ -19,37 +38,44 @@ def host_lines(page: TextPage, hosts: Sequence[HostFindings]) -> Iterator[str]:
     if lost:
         words.append(f"LOST: {', '.join(lost)}")
     if skew_ns is not None:
-        words.append(f"began within {quantities.milliseconds(skew_ns / 1e6)}")
-    words.append(f"clocks known to {quantities.milliseconds(error_ns / 1e6)}")
-    yield from page.row("load hosts", ", ".join(words))
-    rows: list[tuple[str, ...]] = [
-        (
-            "load host",
-            "clients",
-            "transactions",
-            "tps",
-            "CPU s",
-            "busiest thread",
-            "offset ms",
-            "skew ms",
-        )
-    ]
-    for host in hosts:
-        skew = "" if host.start_skew_ns is None else quantities.plain(host.start_skew_ns / 1e6)
-        busy = "" if host.busy_ratio is None else quantities.percent(host.busy_ratio)
-        counts = (quantities.count(host.client_count), quantities.count(host.transaction_count))
-        rows.append(
-            (
-                host.name,
-                *counts,
-                quantities.plain(host.tps),
-                quantities.plain(host.cpu_ns / 1e9),
-                busy,
-                quantities.plain(host.clock_offset_ns / 1e6),
-                skew,
-            )
-        )
-    yield from right_aligned(rows)
+        words.append(f"began within {milliseconds(skew_ns / 1e6)}")
+    words.append(f"clocks known to {milliseconds(error_ns / 1e6)}")
+    by_load = sorted(hosts, key=lambda host: -(host.busy_ratio or 0.0))
+    table = TableBlock(
+        "Load hosts, the busiest first",
+        _COLUMNS,
+        tuple(map(_row, by_load)),
+        short_row_count=len(hosts),
+        heading="each load host, the busiest first",
+        style="cards",
+    )
+    lead = f"{', '.join(words)}."
+    line = LabelledLine("load hosts", ", ".join(words))
+    yield BlockSection("Load hosts", "hosts", "Load hosts", lead, (line, table))
+
+
+def _row(host: HostFindings) -> tuple[str, ...]:
+    return (
+        host.name,
+        count(host.client_count),
+        count(host.transaction_count),
+        plain(host.tps),
+        plain(host.cpu_ns / 1e9),
+        "" if host.busy_ratio is None else percent(host.busy_ratio),
+        _ms(host.clock_offset_ns),
+        _ms(host.start_skew_ns),
+        host.lost,
+        count(host.thread_count),
+        "" if host.offered_tps is None else plain(host.offered_tps),
+        _ms(host.timer_lag_ns_p99),
+        "" if host.steal_ratio is None else percent(host.steal_ratio),
+        _ms(host.clock_error_ns),
+        "" if host.clock_drift_ppm is None else plain(host.clock_drift_ppm),
+    )
+
+
+def _ms(value_ns: int | None) -> str:
+    return "" if value_ns is None else plain(value_ns / 1e6)
 
 
 def hosts_document(hosts: Sequence[HostFindings]) -> dict[str, object]:
@@ -74,6 +100,9 @@ def hosts_document(hosts: Sequence[HostFindings]) -> dict[str, object]:
                 if host.worker_cpu_ns is None
                 else host.worker_cpu_ns / 1e9,
                 "busiest_thread_ratio": host.busy_ratio,
+                "timer_lag_ms_p99": None
+                if host.timer_lag_ns_p99 is None
+                else host.timer_lag_ns_p99 / 1e6,
                 "steal_ratio": host.steal_ratio,
                 "lost": host.lost or None,
             }

@@ -36,8 +36,8 @@ from pgdyno.report.blocks import (
     Tile,
     head_of_document,
 )
-from pgdyno.report.filters import said
 from pgdyno.report.numbers import estimate_text, interval_text, value_text
+from pgdyno.report.telemetry_blocks import doctor_section, fact_table, time_section
 
 _SHOWN = 5
 _SHOWN_WITH_FINDINGS = 2
@@ -84,22 +84,11 @@ def _blocks(findings: WatchFindings) -> Iterator[Block]:
         lead = "One axis for all charts."
         if findings.marks:
             lead = "One axis for all charts; marks are checkpoints and gaps without samples."
-        drawn = TimeCharts(over_time, findings.marks)
-        yield BlockSection("Over time", "time", "Over time", lead, (drawn,))
+        yield time_section(over_time, findings.marks, lead)
     if findings.tables:
-        tables = tuple(
-            TableBlock(
-                table.title,
-                tuple(map(TableColumn, table.columns)),
-                table.rows,
-                below=table.note,
-                summary=table.title,
-            )
-            for table in findings.tables
-        )
+        tables = tuple(map(fact_table, findings.tables))
         yield BlockSection("Before and after", "state", "Before and after", "", tables)
-    if findings.examined:
-        yield _doctor(findings)
+    yield from doctor_section(findings.examined)
     settings = TableBlock("Settings that the doctor read", _SETTING_COLUMNS, findings.settings)
     shown = (settings,) if findings.settings else ()
     yield BlockSection("Facts", "facts", "Facts", document["target"], shown)
@@ -239,20 +228,3 @@ def _sessions(part: Document) -> str:
     sessions = estimate_in(part, "sessions")
     assert sessions is not None, "every wait event has its sessions"
     return estimate_text(sessions) if sessions.has_interval else value_text(sessions)
-
-
-def _doctor(findings: WatchFindings) -> BlockSection:
-    counts = findings.document["doctor"]
-    lead = f"{counts['good']} checks good, {counts['unknown']} could not be evaluated."
-    items = tuple(
-        ListItem(
-            said(finding),
-            finding["verdict"],
-            (f"{finding['why'][:1].upper()}{finding['why'][1:]}.",),
-            finding["mend"],
-        )
-        for finding in findings.examined
-        if finding["verdict"] in ("bad", "warn")
-    )
-    listed = (ListBlock(items, "worse"),) if items else ()
-    return BlockSection("Doctor", "doctor", "Doctor", lead, listed)

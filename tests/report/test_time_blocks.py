@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.report.examples import run
+from tests.report.examples import bench, run
 
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.where import KernelTimes, WhereTheTimeGoes
 from pgdyno.analysis.where_statements import StatementTime
-from pgdyno.report.time_words import others_words, scheduled_words, statement_lines
+from pgdyno.report.block_text import block_lines
+from pgdyno.report.text_page import TextPage
+from pgdyno.report.time_blocks import others_words, scheduled_words, time_sections
 
 
 def ms(value: float) -> Estimate:
@@ -53,30 +55,36 @@ def test_cpu_time_after_the_answer_is_shown_if_there_is_some() -> None:
     assert "ms of CPU, 0.20 ms of it after the answer and" in scheduled_words(overlapping)
 
 
+def statement_lines(where: WhereTheTimeGoes, width: int) -> list[str]:
+    """Return the text from the heading of the statements on."""
+    findings = replace(bench(), run=replace(run(), where=where))
+    lines = [*block_lines(TextPage(width), [*time_sections(findings, "")])]
+    return lines[[line.startswith("by statement") for line in lines].index(True) :]
+
+
 def test_statements_are_listed_with_their_waits_and_fit_the_line() -> None:
-    lines = list(statement_lines(where(), 100))
-    assert all(len(line) <= 100 for line in lines)
-    first = next(i for i, line in enumerate(lines) if line.startswith("by statement")) + 1
-    listed = lines[first:]
-    assert len(listed) == 2  # BEGIN is below half a percent.
-    assert "END;" in listed[0]
-    assert "IO:WalSync 100 %" in listed[0]
-    assert "…" in listed[1]
-    assert "Lock:tuple 80 %, CPU 20 %" in listed[1]
+    heading, _, first, second = statement_lines(where(), 100)
+    assert heading.startswith(
+        "by statement, 5.00 ms in the server"
+    )  # BEGIN is below half a percent.
+    assert "tpcb-like:11 END;" in first
+    assert first.endswith("IO:WalSync 100 %")
+    assert "…" in second
+    assert second.endswith("Lock:tuple 80 %")
+    assert len(second) <= 100
 
 
 def test_planning_time_is_shown_only_where_it_was_counted() -> None:
     for counted_ms, words in ((0.71, "0.71 ms"), (None, "not known")):
-        lines = list(statement_lines(replace(where(), planning_ms=counted_ms), 100))
-        assert f"by statement, 5.00 ms in the server; planning within it: {words}" in lines
+        heading = statement_lines(replace(where(), planning_ms=counted_ms), 100)[0]
+        assert heading == f"by statement, 5.00 ms in the server; planning within it: {words}"
 
 
-def test_a_narrow_line_drops_the_second_event_before_the_statement() -> None:
-    events = (("LWLock:BufferMapping", 0.6), ("CPU or not instrumented", 0.4))
+def test_on_a_narrow_screen_a_statement_has_a_line_of_its_own() -> None:
+    events = (("LWLock:BufferMapping of a long name of an event", 0.6), ("CPU", 0.4))
     split = where()
     long = replace(split, statements=(replace(split.statements[1], events=events),))
-    for width, shown in ((100, "60 %, CPU or not instrumented 40 %"), (72, "60 %")):
-        *_, row = statement_lines(long, width)
-        assert len(row) <= width
-        assert row.endswith(shown)
-        assert "UPDATE pgbench_accounts SET" in row
+    *_, row, text = statement_lines(long, 72)
+    assert row.endswith("60 %")
+    assert text.strip().startswith("tpcb-like:6 UPDATE pgbench_accounts SET")
+    assert max(len(row), len(text)) <= 72
