@@ -14,7 +14,7 @@ from psycopg import pq
 from psycopg.abc import PQGen
 from psycopg.waiting import Ready
 
-from pgdyno.clock import monotonic_ns, resident_bytes
+from pgdyno.clock import monotonic_ns, resident_bytes, thread_cpu_ns
 from pgdyno.process import signals
 
 _T = TypeVar("_T")
@@ -26,7 +26,7 @@ _LAST_S, _LAST_SHIELDED_S, _LEAST_S = 1.5, 2.5, 0.3
 
 # How long an answer may take after its first byte; for sessions with a limit of silence, three
 # times that limit, if it is less. A pause counts as one second at most: a statement may warn at its
-# beginning and then work for an hour.
+# beginning and then work for an hour. Time on a core, in which libpq reads the answer, counts whole.
 ANSWER_S_MAX = 60.0
 _ANSWER_SILENCES = 3
 _PAUSE_S_MAX = 1.0
@@ -55,7 +55,7 @@ class Patience:
             self._answer_s_max = min(ANSWER_S_MAX, silence_s_max * _ANSWER_SILENCES)
         self._silent_s = self._after_signal_s = self._heard_s = 0.0
         self._look_count = self._bytes_before = 0
-        self._last_ns = monotonic_ns()
+        self._last_ns, self._last_cpu_ns = monotonic_ns(), thread_cpu_ns()
 
     def look(self, ready: int, waited_s: float) -> None:
         """Note one wait for the server: what it is ready for; 0 if nothing came in `waited_s`.
@@ -66,9 +66,10 @@ class Patience:
         passed_s = waited_s
         if ready:
             self._silent_s = 0.0
-            now_ns = monotonic_ns()
+            now_ns, cpu_ns = monotonic_ns(), thread_cpu_ns()
             passed_s = min((now_ns - self._last_ns) / 1e9, _PAUSE_S_MAX)
-            self._last_ns = now_ns
+            passed_s = max(passed_s, (cpu_ns - self._last_cpu_ns) / 1e9)
+            self._last_ns, self._last_cpu_ns = now_ns, cpu_ns
         else:
             self._silent_s += waited_s
             if self._silence_s_max is not None and self._silent_s >= self._silence_s_max:
