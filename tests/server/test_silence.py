@@ -10,7 +10,7 @@ from psycopg.abc import PQGen
 from psycopg.waiting import Ready, Wait
 
 from pgdyno.clock import thread_cpu_ns
-from pgdyno.server import silence
+from pgdyno.server import silence as limits
 from pgdyno.server.silence import LOOK_S, NoAnswer, hearing
 
 LOOKS = round(2 / LOOK_S)
@@ -62,8 +62,8 @@ def test_time_in_which_an_answer_is_read_counts_whole(monkeypatch: pytest.Monkey
                 pass
             yield Wait.R
 
-    monkeypatch.setattr(silence, "ANSWER_S_MAX", 0.2)
-    monkeypatch.setattr(silence, "_PAUSE_S_MAX", 0.001)
+    monkeypatch.setattr(limits, "ANSWER_S_MAX", 0.2)
+    monkeypatch.setattr(limits, "_PAUSE_S_MAX", 0.001)
     waiting = hearing(read_slowly(), None)
     next(waiting)
     with pytest.raises(NoAnswer, match="the answer had not ended"):

@@ -26,7 +26,7 @@ _LAST_S, _LAST_SHIELDED_S, _LEAST_S = 1.5, 2.5, 0.3
 
 # How long an answer may take after its first byte; for sessions with a limit of silence, three
 # times that limit, if it is less. A pause counts as one second at most: a statement may warn at its
-# beginning and then work for an hour. Time on a core, in which libpq reads the answer, counts whole.
+# beginning and then work for an hour. All time on a core counts: libpq reads.
 ANSWER_S_MAX = 60.0
 _ANSWER_SILENCES = 3
 _PAUSE_S_MAX = 1.0
@@ -155,13 +155,16 @@ def answer(libpq: pq.abc.PGconn, ready: select.poll, silence_s_max: int) -> pq.a
     Args: ready, from `poll_of`.
     Raises: NoAnswer, as `hearing` does; psycopg.OperationalError if the connection is lost.
     """
-    patience = Patience(silence_s_max)
+    patience: Patience | None = None
     # Subtle: if a statement was sent only in part, each look sends more of it.
     while libpq.flush() or libpq.is_busy():
         is_ready = bool(ready.poll(1000))
-        patience.look(Ready.R if is_ready else Ready.NONE, 1.0)
         if is_ready:
             libpq.consume_input()
+            if patience is None and not libpq.is_busy():
+                break  # Nearly all answers come at once, and some are timed.
+        patience = patience or Patience(silence_s_max)
+        patience.look(Ready.R if is_ready else Ready.NONE, 1.0)
     result = libpq.get_result()
     while libpq.get_result() is not None:
         pass
