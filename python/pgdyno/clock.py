@@ -40,6 +40,11 @@ def monotonic_ns() -> int:
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 
 
+def thread_cpu_ns() -> int:
+    """Return how long the calling thread has used a core, in ns."""
+    return time.thread_time_ns()
+
+
 @cache
 def reading_ns() -> int:
     """Return how long one reading of this host's clock takes, in ns: the shortest of five tries.

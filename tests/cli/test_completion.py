@@ -144,6 +144,25 @@ def test_nothing_that_is_typed_is_evaluated(typed: Typed, tmp_path: Path) -> Non
     assert not (tmp_path / "made").exists()
 
 
+def test_names_of_results_and_files_are_not_evaluated(typed: Typed, tmp_path: Path) -> None:
+    hostile = ("a$(touch made)", "b`touch made`", "c;touch made", "d & touch made", "e|touch made")
+    stored(tmp_path / "pgdyno-runs", *hostile, "f*", "g!!", "h~", "i\\x", "$(touch made)", "-n")
+    (tmp_path / "y$(touch made).sql").touch()
+    text = "".join(f"pgdyno show {letter}{TAB}; " for letter in "abcde").rstrip("; ")
+    typed(text, tmp_path)
+    for letter, name in zip("abcde", hostile, strict=True):
+        assert typed(f"pgdyno show {letter}{TAB}", tmp_path) == ["show", name]
+    assert typed(f"pgdyno bench -f y{TAB}", tmp_path)[-1] == "y$(touch made).sql"
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_pipe_in_place_of_the_index_keeps_nobody_waiting(typed: Typed, tmp_path: Path) -> None:
+    store = tmp_path / "it's"
+    store.mkdir()
+    os.mkfifo(store / ".index")
+    assert typed(f"pgdyno show --store it\\'s nig{TAB}", tmp_path)[-1] == "nig"
+
+
 def test_a_store_that_cannot_be_read_completes_nothing_and_says_nothing(
     typed: Typed, tmp_path: Path
 ) -> None:

@@ -67,7 +67,7 @@ ASKED: dict[str, Callable[[Server, Path], tuple[str, ...]]] = {
     "capture": lambda server, _script: ("capture", *server),
     "crash": lambda _server, _script: ("crash", "--crashes", "9"),
     "init": lambda server, _script: ("init", *server, "-s", "20"),
-    "check": lambda server, _script: ("check", *server),
+    "check": lambda server, _script: ("check", "tpcc", *server),
     "drop": lambda server, _script: ("drop", *server),
     "show": lambda _server, _script: ("show",),
     "report": lambda _server, _script: ("report",),

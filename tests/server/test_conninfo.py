@@ -102,6 +102,37 @@ def test_the_error_of_an_unknown_service_is_that_of_libpq(home: Path) -> None:
         resolve(conninfo="service=nowhere")
 
 
+@pytest.mark.parametrize("name", ["user", "password", "options", "host", "dbname", "timezone"])
+def test_a_value_that_is_not_utf_8_is_refused_by_its_name_wherever_it_comes_from(
+    name: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    latin = b"se\xe9cret"
+    if name == "timezone":
+        monkeypatch.setenv("PGTZ", os.fsdecode(latin))
+    else:
+        (home / ".pg_service.conf").write_bytes(b"[uat]\n%s=%s\n" % (name.encode(), latin))
+    with pytest.raises(SpecError, match=rf"{name} has a byte that is not UTF-8") as refused:
+        resolve(conninfo="service=uat" if name != "timezone" else "host=a")
+    assert "cret" not in str(refused.value)
+    with pytest.raises(SpecError, match="user has a byte that is not UTF-8"):
+        resolve(user=os.fsdecode(latin))
+    with pytest.raises(SpecError, match="connection string has a byte that is not UTF-8"):
+        resolve(conninfo=os.fsdecode(b"password=" + latin))
+
+
+@pytest.mark.parametrize("place", ["named", "home", "system"])
+def test_a_service_file_that_is_a_pipe_is_refused_wherever_it_is(
+    place: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe = home / ("pg_service.conf" if place == "system" else ".pg_service.conf")
+    os.mkfifo(pipe)
+    if place != "named":
+        monkeypatch.delenv("PGSERVICEFILE")
+    monkeypatch.setenv("PGSYSCONFDIR" if place == "system" else "HOME", str(home))
+    with pytest.raises(SpecError, match="is a pipe, not a file"):
+        resolve(conninfo="service=uat")
+
+
 def test_the_password_file_is_read_as_libpq_reads_it(home: Path) -> None:
     passfile = home / ".pgpass"
     passfile.write_text("other:*:*:*:wrong\ndb1:6000:core:me:se\\:same\n*:*:*:*:last\n")

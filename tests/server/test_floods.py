@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
 from pathlib import Path
 
 import pytest
-from tests.cli.test_signal_while_server_hangs import ENDS_WITHIN_S, seconds_idle_until_end
+from tests.cli.test_signal_while_server_hangs import (
+    CONNECTING,
+    ENDS_WITHIN_S,
+    seconds_idle_until_end,
+)
 from tests.cli.test_signals_of_verbs import ASKED
 from tests.fixtures.command import Command, eventually, server_options
 from tests.fixtures.floods import FLOODS, Flood
 
+from pgdyno.clock import read_pair
 from pgdyno.errors import PgdynoError
+from pgdyno.observe.round_trips import measure
 from pgdyno.process.child import descendants
 from pgdyno.server import connect as connect_module
 from pgdyno.server import silence
 from pgdyno.server.connect import connect
+from pgdyno.server.explain import query_ids_of
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
@@ -24,7 +32,6 @@ pytestmark = pytest.mark.pg
 
 # What the limit of an answer, 256 MB, makes of a process of 110 MB, with a buffer for one row.
 RESIDENT_MB_MAX = 700
-CONNECTING = ("bench", "compare", "tune", "run", "settings", "work-mem", "watch", "capture", "drop")
 
 
 @pytest.mark.parametrize("kind", FLOODS)
@@ -112,9 +119,33 @@ def test_a_signal_ends_every_verb_while_the_server_floods(
     with Flood(either_server.target, "notices", after=4) as flood:
         running = pgdyno.start(*ASKED[verb](server_options(flood.target), script))
         eventually(lambda: flood.flooded_count, unless=lambda: running.process.poll() is not None)
-        running.signal(signal.SIGINT)
+        number = (signal.SIGINT, signal.SIGTERM)[CONNECTING.index(verb) % 2]
+        running.signal(number)
         took = seconds_idle_until_end(running.process)
         said = running.wait()
     assert took < ENDS_WITHIN_S, said.err
-    assert said.code in (1, 130), said.err
+    # The drop-in ends as pgbench does: by the signal itself.
+    assert said.code == (-number if verb == "pgbench" else 128 + number), said.err
     assert "Traceback" not in said.err
+
+
+@pytest.mark.parametrize("on", [b"EXPLAIN", b"pg_sleep(0.02)", b"SELECT 1"])
+def test_no_look_at_a_statement_and_no_timed_answer_goes_on_without_an_end(
+    on: bytes, either_server: ScratchCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(silence, "ANSWER_S_MAX", 1.0)
+    monkeypatch.setattr(silence, "ANSWER_BYTES_MAX", 32 << 20)
+    asked = {"reads.sql": [(1, "SELECT pg_sleep(0.02)")], "ends.sql": [(1, "ROLLBACK")]}
+    target = either_server.target
+    with Flood(target, "rows", on=on) as flood:
+        # The connection is given up, so it cannot be closed in order.
+        with (
+            contextlib.suppress(PgdynoError),
+            connect(target, verb="test") as onlooker,
+            connect(flood.target, verb="test") as connection,
+        ):
+            if on == b"SELECT 1":
+                measure(connection, read_pair())
+            else:
+                query_ids_of(connection, onlooker, asked)
+        assert flood.flooded_count >= 1

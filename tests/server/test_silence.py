@@ -9,6 +9,8 @@ import pytest
 from psycopg.abc import PQGen
 from psycopg.waiting import Ready, Wait
 
+from pgdyno.clock import thread_cpu_ns
+from pgdyno.server import silence as limits
 from pgdyno.server.silence import LOOK_S, NoAnswer, hearing
 
 LOOKS = round(2 / LOOK_S)
@@ -50,3 +52,19 @@ def test_a_statement_that_needs_no_answer_has_its_result() -> None:
     with pytest.raises(StopIteration) as done:
         next(hearing(at_once(), 2))
     assert done.value.value == 7
+
+
+def test_time_in_which_an_answer_is_read_counts_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_slowly() -> Generator[Wait, Ready, str]:
+        while True:
+            until_ns = thread_cpu_ns() + 20_000_000
+            while thread_cpu_ns() < until_ns:
+                pass
+            yield Wait.R
+
+    monkeypatch.setattr(limits, "ANSWER_S_MAX", 0.2)
+    monkeypatch.setattr(limits, "_PAUSE_S_MAX", 0.001)
+    waiting = hearing(read_slowly(), None)
+    next(waiting)
+    with pytest.raises(NoAnswer, match="the answer had not ended"):
+        looked(waiting, repeat(Ready.R, 20))

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from tests.fixtures.command import Command
 
+from pgdyno.store.experiment import Store
+
 RESULT = Path(__file__).parents[1] / "outputs/stored/bench-tpcc.tar.xz"
 
 
@@ -66,3 +68,19 @@ def test_a_link_in_a_store_is_not_followed_unless_it_is_named(
         assert said.code == (0 if asked == ("undo",) else 1), said.err
     assert {path: path.stat().st_mtime_ns for path in elsewhere.rglob("*")} == before
     assert pgdyno("show", "linked").code == 0
+
+
+@pytest.mark.parametrize("name", [".index", ".last-number", ".lock"])
+def test_a_pipe_or_a_link_with_the_name_of_a_file_of_the_store_stops_nothing(
+    name: str, result: Path, pgdyno: Command, tmp_path: Path
+) -> None:
+    odd, elsewhere = pgdyno.store / name, tmp_path / "mine"
+    elsewhere.write_text("not a result\n")
+    for makes in (os.mkfifo, lambda path: path.symlink_to(elsewhere)):
+        odd.unlink(missing_ok=True)
+        makes(odd)
+        Store(pgdyno.store).create("next", "bench")
+        listed = pgdyno("list", timeout_s=60)
+        assert listed.code == 0, listed.err
+        assert words(listed.out).count("next") >= 1
+    assert elsewhere.read_text() == "not a result\n"

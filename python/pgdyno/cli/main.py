@@ -156,7 +156,7 @@ def _run(arguments: list[str]) -> int:
     output.expect_json(_asks_for_json(arguments))
     try:
         result = pgdyno.main(arguments, prog_name="pgdyno", standalone_mode=False)
-        return result if isinstance(result, int) else 0
+        return _after_signal(result) if isinstance(result, int) else 0
     except click.UsageError as error:
         place = error.ctx.command_path if error.ctx else "pgdyno"
         message = _sentence(error.format_message())
@@ -169,7 +169,7 @@ def _run(arguments: list[str]) -> int:
         # An error that arrives here ended the command before it started anything, except in the
         # engine.
         has_run = error.has_run or isinstance(error, InterruptedByUser)
-        return error.exit_code if has_run else EXIT_USAGE
+        return _after_signal(error.exit_code if has_run else EXIT_USAGE)
     except Exception as error:  # A defect of pgdyno: one paragraph, and the trace in a file.
         import traceback
 
@@ -180,6 +180,15 @@ def _run(arguments: list[str]) -> int:
             f"please report {trace}",
         )
         return EXIT_INTERNAL
+
+
+def _after_signal(code: int) -> int:
+    """Return the exit code of the signal, if a command ended with an error after it arrived.
+
+    The error may be another one, such as that of a server that was given up.
+    """
+    asked = signals.interruption()
+    return asked.exit_code if asked and code in (EXIT_USAGE, EXIT_FAILURES) else code
 
 
 def _asks_for_json(arguments: list[str]) -> bool:

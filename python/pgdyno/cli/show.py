@@ -46,12 +46,14 @@ def command(result: str, store: Path | None, json_to: str | None, verbose: bool)
         output.warning(damage.message, damage.hint)
     if not folder.is_experiment:
         kind = result_kind_of(folder)
-        document = read_kept(folder, lambda: document_again(folder))
+
+        def read() -> tuple[dict[str, Any], str]:
+            document = document_again(folder)
+            text = kind.text(document, output.width(), "full" if verbose else "short")
+            return document, with_remarks(text, document.get("notes", ()))
+
+        document, shown = read_kept(folder, read)
         text = json.dumps(document, indent=2, ensure_ascii=False)
-        shown = with_remarks(
-            kind.text(document, output.width(), "full" if verbose else "short"),
-            document.get("notes", ()),
-        )
         if not verbose:
             shown = shortened(shown, f"pgdyno show -v {folder.number}")
         options.write(shown, text, json_to)

@@ -15,6 +15,7 @@ from typing import Any
 import psycopg
 
 from pgdyno.clock import ClockPair, monotonic_ns
+from pgdyno.server.silence import answer, poll_of
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 _BUDGET_NS = 40_000_000
@@ -23,6 +24,7 @@ _CONNECTS_MAX = 5
 _STATEMENTS_MAX = 200
 _CLOCK_SQL = b"SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8 * 1000"
 _CONNECT_TIMEOUT_S = 2.0
+_SILENCE_S_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +89,12 @@ def _connects(address: tuple[str, int]) -> Times | None:
 
 def _statements(connection: Connection, sql: bytes) -> list[int]:
     taken: list[int] = []
+    libpq, ready = connection.pgconn, poll_of(connection.pgconn)
     began_ns = monotonic_ns()
     while len(taken) < _STATEMENTS_MAX and monotonic_ns() - began_ns < _BUDGET_NS:
         asked_ns = monotonic_ns()
-        connection.pgconn.exec_(sql)
+        libpq.send_query(sql)
+        answer(libpq, ready, _SILENCE_S_MAX)
         taken.append(monotonic_ns() - asked_ns)
         if connection.closed:
             raise psycopg.OperationalError("the connection was lost")
@@ -102,9 +106,10 @@ def _server_clock(connection: Connection, clock: ClockPair) -> ServerClock | Non
     best: ServerClock | None = None
     for _ in range(5):
         asked_ns = clock.now_ns()
-        answer = connection.pgconn.exec_(_CLOCK_SQL)
+        connection.pgconn.send_query(_CLOCK_SQL)
+        told = answer(connection.pgconn, poll_of(connection.pgconn), _SILENCE_S_MAX)
         answered_ns = clock.now_ns()
-        value = answer.get_value(0, 0) if answer.ntuples else None
+        value = told.get_value(0, 0) if told.ntuples else None
         if value is None:
             return None
         uncertainty_ns = (answered_ns - asked_ns) // 2

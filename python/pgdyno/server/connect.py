@@ -8,13 +8,13 @@ import re
 import signal
 import tempfile
 import threading
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import pq, sql
+from psycopg import generators, pq, sql
 from psycopg.abc import PQGen
 from psycopg.conninfo import make_conninfo
 
@@ -253,6 +253,14 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                     listed = _listed(self._path) if name == "search_path" else f"'{value}'"
                     self.execute(f"SET LOCAL {name} = {listed}".encode())
             yield begun
+
+    def as_it_is(self, send: Callable[..., None], *args: bytes) -> pq.abc.PGresult:
+        """Return the answer to a text without our mark, which `send` of libpq sends.
+
+        Raises: as `wait`; psycopg.Error if the connection is lost.
+        """
+        send(*args)
+        return self.wait(generators.execute(self.pgconn))[-1]
 
     def require_read_only(self) -> None:
         """Close a session that was opened to read, if the server reports that it may write now.

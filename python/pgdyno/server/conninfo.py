@@ -90,6 +90,8 @@ def resolve(
     """
     options = (("host", host), ("port", str(port or "")), ("user", user))
     given = {name: value for name, value in options if value}
+    for name, value in (*options, ("database", database), ("connection string", conninfo)):
+        _utf8(name, os.fsencode(value or ""))
     in_strings: dict[str, str] = {}
     for text in (database, conninfo):
         parsed = _parse(text) if text else {}
@@ -237,6 +239,10 @@ def _require_files(given: Mapping[str, str]) -> None:
         text = given.get(name) or os.environ.get(variable)
         if text:
             require_file(Path(text).expanduser(), of=name)
+    if given.get("service") or os.environ.get("PGSERVICE"):
+        folder = os.environ.get("PGSYSCONFDIR") or DEBIAN_SERVICE_FOLDER
+        for path in (Path("~/.pg_service.conf").expanduser(), Path(folder, "pg_service.conf")):
+            require_file(path, of="servicefile")
 
 
 _FILES = {
@@ -261,21 +267,27 @@ def _ask_libpq(given: dict[str, str], *texts: str | None) -> Target:
             f"The connection cannot be resolved: {_without_quotes(said, *texts)}.",
             hint="check -h -p -U -d, the PG* variables and ~/.pg_service.conf",
         )
-    values = {option.keyword.decode(): option.val.decode() for option in attempt.info if option.val}
+    values = {
+        name: _utf8(name, option.val)
+        for option in attempt.info
+        if option.val and (name := option.keyword.decode())
+    }
     values.pop("channel_binding", None)
     for name in {"ssl_min_protocol_version", "ssl_max_protocol_version"} & set(values):
         values[name] = values[name].lower().replace("tls", "TLS")
-    binding = given.get("channel_binding") or (defaults.get(b"channel_binding") or b"").decode()
+    binding = given.get("channel_binding") or _utf8(
+        "channel_binding", defaults.get(b"channel_binding") or b""
+    )
     if binding:
         values["channel_binding"] = binding
     hostaddr = values.get("hostaddr", "")
-    password = attempt.password.decode()  # It may come from the password file.
+    password = _utf8("password", attempt.password)  # It may come from the password file.
     target = Target(
         # If several addresses have no names, libpq returns only the first.
         host=values.get("host") or ("" if "," in hostaddr else attempt.host.decode()),
         ports=values.get("port") or "5432",
-        user=attempt.user.decode(),
-        database=attempt.db.decode(),
+        user=_utf8("user", attempt.user),
+        database=_utf8("database", attempt.db),
         password=SecretStr(password) if password else None,
         hostaddr=hostaddr,
         sslmode=values.get("sslmode", "prefer"),
@@ -286,6 +298,18 @@ def _ask_libpq(given: dict[str, str], *texts: str | None) -> Target:
     if len(target.hosts()) > 1 and "password" not in values and values.get("passfile"):
         return _with_passwords_of_hosts(target, values["passfile"])
     return target
+
+
+def _utf8(name: str, value: bytes) -> str:
+    """Return the text of a parameter. Raises: SpecError, without the value, if it is not UTF-8."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise SpecError(
+            f"The value of {name} has a byte that is not UTF-8.",
+            hint=f"write {name} in UTF-8: in the option, the PG* variable, the service file or "
+            "the password file",
+        ) from None
 
 
 def _with_passwords_of_hosts(target: Target, passfile: str) -> Target:
@@ -307,7 +331,7 @@ def _with_passwords_of_hosts(target: Target, passfile: str) -> Target:
             asked = libpq_conninfo.make_conninfo("", **single.libpq_parameters())
             attempt = pq.PGconn.connect_start(asked.encode())
             if attempt.password:
-                passwords[host, port] = SecretStr(attempt.password.decode())
+                passwords[host, port] = SecretStr(_utf8("password", attempt.password))
             attempt.finish()
     parameters = {**target.parameters, "passfile": passfile}
     return replace(target, password=None, host_passwords=passwords, parameters=parameters)
@@ -318,7 +342,7 @@ def _settings_of_environment() -> str:
     names = {"PGDATESTYLE": "datestyle", "PGTZ": "timezone", "PGGEQO": "geqo"}
     given = {own: os.environ.get(name, "") for name, own in names.items()}
     return " ".join(
-        f"-c {own}=" + value.replace("\\", r"\\").replace(" ", r"\ ")
+        f"-c {own}=" + _utf8(own, os.fsencode(value)).replace("\\", r"\\").replace(" ", r"\ ")
         for own, value in given.items()
         if value and value.lower() != "default"
     )

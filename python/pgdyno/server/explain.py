@@ -83,7 +83,7 @@ def _explained(connection: Connection, statement: str, count: int) -> Mapping[st
             connection.use_load_path(local=True)
             # The protocol parses the statement, not PREPARE. pg_stat_statements keeps the first
             # text of a statement, and would list the application's calls under our PREPARE.
-            parsed = connection.pgconn.prepare(_NAME.encode(), statement.encode())
+            parsed = _parse(connection, statement, _NAME)
             is_prepared = parsed.status == pq.ExecStatus.COMMAND_OK
             if not is_prepared:
                 return None
@@ -148,6 +148,11 @@ def _query_ids(connection: Connection, onlooker: Connection, text: str) -> list[
     return [int(query_id) for query_id in dict.fromkeys(query_ids) if query_id]
 
 
+def _parse(connection: Connection, statement: str, name: str = "") -> pq.abc.PGresult:
+    send = connection.pgconn.send_prepare
+    return connection.as_it_is(send, name.encode(), statement.encode())
+
+
 def _with_literals(connection: Connection, statement: str) -> str:
     """Return a statement with constants as the simple protocol has them.
 
@@ -159,11 +164,8 @@ def _with_literals(connection: Connection, statement: str) -> str:
         with connection.transaction(force_rollback=True):
             connection.execute(_BOUNDED)
             connection.use_load_path(local=True)
-            if (
-                connection.pgconn.prepare(b"", statement.encode()).status
-                == pq.ExecStatus.COMMAND_OK
-            ):
-                described = connection.pgconn.describe_prepared(b"")
+            if _parse(connection, statement).status == pq.ExecStatus.COMMAND_OK:
+                described = connection.as_it_is(connection.pgconn.send_describe_prepared, b"")
                 types = [described.param_type(place) for place in range(described.nparams)]
     except psycopg.Error:
         types = []
@@ -182,7 +184,7 @@ def _parsed_query_id(connection: Connection, onlooker: Connection, statement: st
         with connection.transaction(force_rollback=True):
             connection.execute(_BOUNDED)
             connection.use_load_path(local=True)
-            parsed = connection.pgconn.prepare(b"", statement.encode())
+            parsed = _parse(connection, statement)
             is_parsed = parsed.status == pq.ExecStatus.COMMAND_OK
             return _shown_query_id(connection, onlooker) if is_parsed else None
     except psycopg.Error:
@@ -193,7 +195,7 @@ def _seen_query_id(connection: Connection, onlooker: Connection, text: str) -> l
     """Return the identifier of a command that begins or ends a transaction; none may be open."""
     try:
         # Up to PostgreSQL 15 a comment of ours would change the identifier.
-        sent = connection.pgconn.exec_(text.encode())
+        sent = connection.as_it_is(connection.pgconn.send_query, text.encode())
         if sent.status != pq.ExecStatus.COMMAND_OK:
             return []
         shown = _shown_query_id(connection, onlooker)

@@ -14,7 +14,7 @@ from psycopg import pq
 from psycopg.abc import PQGen
 from psycopg.waiting import Ready
 
-from pgdyno.clock import monotonic_ns, resident_bytes
+from pgdyno.clock import monotonic_ns, resident_bytes, thread_cpu_ns
 from pgdyno.process import signals
 
 _T = TypeVar("_T")
@@ -26,7 +26,7 @@ _LAST_S, _LAST_SHIELDED_S, _LEAST_S = 1.5, 2.0, 0.3
 
 # How long an answer may take after its first byte; for sessions with a limit of silence, three
 # times that limit, if it is less. A pause counts as one second at most: a statement may warn at its
-# beginning and then work for an hour.
+# beginning and then work for an hour. All time on a core counts: libpq reads.
 ANSWER_S_MAX = 60.0
 _ANSWER_SILENCES = 3
 _PAUSE_S_MAX = 1.0
@@ -55,7 +55,7 @@ class Patience:
             self._answer_s_max = min(ANSWER_S_MAX, silence_s_max * _ANSWER_SILENCES)
         self._silent_s = self._after_signal_s = self._heard_s = 0.0
         self._look_count = self._bytes_before = 0
-        self._last_ns = monotonic_ns()
+        self._last_ns, self._last_cpu_ns = monotonic_ns(), thread_cpu_ns()
 
     def look(self, ready: int, waited_s: float) -> None:
         """Note one wait for the server: what it is ready for; 0 if nothing came in `waited_s`.
@@ -66,9 +66,10 @@ class Patience:
         passed_s = waited_s
         if ready:
             self._silent_s = 0.0
-            now_ns = monotonic_ns()
+            now_ns, cpu_ns = monotonic_ns(), thread_cpu_ns()
             passed_s = min((now_ns - self._last_ns) / 1e9, _PAUSE_S_MAX)
-            self._last_ns = now_ns
+            passed_s = max(passed_s, (cpu_ns - self._last_cpu_ns) / 1e9)
+            self._last_ns, self._last_cpu_ns = now_ns, cpu_ns
         else:
             self._silent_s += waited_s
             if self._silence_s_max is not None and self._silent_s >= self._silence_s_max:
@@ -154,13 +155,16 @@ def answer(libpq: pq.abc.PGconn, ready: select.poll, silence_s_max: int) -> pq.a
     Args: ready, from `poll_of`.
     Raises: NoAnswer, as `hearing` does; psycopg.OperationalError if the connection is lost.
     """
-    patience = Patience(silence_s_max)
+    patience: Patience | None = None
     # Subtle: if a statement was sent only in part, each look sends more of it.
     while libpq.flush() or libpq.is_busy():
         is_ready = bool(ready.poll(1000))
-        patience.look(Ready.R if is_ready else Ready.NONE, 1.0)
         if is_ready:
             libpq.consume_input()
+            if patience is None and not libpq.is_busy():
+                break  # Nearly all answers come at once, and some are timed.
+        patience = patience or Patience(silence_s_max)
+        patience.look(Ready.R if is_ready else Ready.NONE, 1.0)
     result = libpq.get_result()
     while libpq.get_result() is not None:
         pass

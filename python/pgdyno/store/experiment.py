@@ -254,8 +254,9 @@ class Store:
 
     def _index(self, number: int, verb: str, name: str, folder: Path) -> None:
         """Add a result to the index; make a missing index from all results."""
-        if (self.root / INDEX).exists():
-            files.append_text(self.root / INDEX, _index_line(number, folder, verb, name))
+        index = self.root / INDEX
+        if index.is_file() and not index.is_symlink():
+            files.append_text(index, _index_line(number, folder, verb, name))
         else:
             self.write_index(self.list())
 
@@ -266,8 +267,11 @@ class Store:
         """
         lines = (_index_line(row.number, row.folder, row.verb, row.name) for row in rows)
         content, index = "".join(lines), self.root / INDEX
-        with suppress(StoreError, OSError):
-            if not index.exists() or index.read_text(encoding="utf-8") != content:
+        known = b""
+        with suppress(OSError):  # There is none, or something else has its name.
+            known = files.read_bytes(index)
+        if known != content.encode():
+            with suppress(StoreError, OSError):
                 files.write_text(index, content)
 
     def _next_number(self) -> int:

@@ -63,7 +63,8 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 def append_text(path: Path, text: str) -> None:
     """Append a text without secrets to a file whose last line may be lost in a power failure."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+    flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+    descriptor = os.open(path, flags)
     try:
         write_all(descriptor, redacted_output(text).encode())
     finally:

@@ -7,11 +7,16 @@
 function offer(value, meaning) {
   if (index(value, begun) == 1 && value != "") print lead value "\t" meaning
 }
+function is_file(path) {
+  gsub(/\047/, "\047\"\047\"\047", path)
+  return system("[ -f \047" path "\047 ]") == 0
+}
 function results(    store, line, part, kept, i) {
   store = ENVIRON["PGDYNO_STORE"] == "" ? "pgdyno-runs" : ENVIRON["PGDYNO_STORE"]
   for (i = 2; i < count; i++) if (word[i] == "--store") store = word[i + 1]
   kept = 0
-  while ((getline line < (store "/.index")) > 0) {
+  # A pipe would never end.
+  if (is_file(store "/.index")) while ((getline line < (store "/.index")) > 0) {
     split(line, part, "\t")
     if (index(part[1], begun) == 1) found[++kept] = part[1] "\t" part[3] " " part[4]
     if (part[4] != "" && begun != "" && index(part[4], begun) == 1)

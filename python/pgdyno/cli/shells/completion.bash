@@ -8,7 +8,7 @@ PGDYNO_DATA
 }
 
 _pgdyno() {
-  local word words=() line kinds kind
+  local word words=() line kinds kind value
   for word in "${COMP_WORDS[@]:1:COMP_CWORD}"; do
     # Quotes are removed, and nothing in the words is evaluated.
     word=${word//\\/}
@@ -29,11 +29,17 @@ _pgdyno() {
           for kind in ${kinds//,/ }; do compgen -f -X "!*.$kind" -- "$cur"; done
         )
         ;;
-      *) COMPREPLY+=("${line%%$'\t'*}") ;;
+      *)
+        # Names of results may come from others. bash itself would not quote each $ and `.
+        value=${line%%$'\t'*}
+        case ${COMP_WORDS[COMP_CWORD]} in
+          [\"\']*) [[ $value == *[\\\"\'\$\`!]* ]] && continue ;;
+          *) printf -v value %q "$value" ;;
+        esac
+        COMPREPLY+=("$value")
+        ;;
     esac
   done < <(_pgdyno_candidates "${words[@]}" 2>/dev/null)
-  # bash then quotes blanks and quotes of names.
-  compopt -o filenames
   if [ ${#COMPREPLY[@]} -eq 1 ] && [ "${COMPREPLY[0]: -1}" = = ]; then compopt -o nospace; fi
 }
 complete -F _pgdyno pgdyno
