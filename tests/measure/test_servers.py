@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import psycopg
@@ -18,13 +18,14 @@ from pgdyno.measure.before_after import totals
 from pgdyno.measure.opening import opened_servers
 from pgdyno.measure.run_progress import RunProgress
 from pgdyno.measure.servers import Servers
-from pgdyno.measure.under_test import Conditions, UnderTest
+from pgdyno.measure.under_test import Conditions, LentCluster, UnderTest
 from pgdyno.observe.totals import totals_between
 from pgdyno.server.connect import connect
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.pgbouncer import PoolerProgram
 from pgdyno.server.target import Target
 from pgdyno.spec.experiment import (
+    BenchDesign,
     CompareDesign,
     ExistingDataset,
     Experiment,
@@ -67,7 +68,7 @@ def asked(*variants: str | Variant, server: Server | None = None) -> Experiment:
         dataset=PgbenchDataset(scale=1) if server is None else ExistingDataset(),
         workload=Workload(scripts=(Script(builtin="select-only"),), clients=2),
         variant=tuple(variant_from(v) if isinstance(v, str) else v for v in variants),
-        design=CompareDesign(),
+        design=CompareDesign() if variants else BenchDesign(),
     )
 
 
@@ -77,7 +78,9 @@ def open_servers(house: Path, tmp_path: Path) -> Iterator[Open]:
     """Open servers that are closed when the test is over."""
     with ExitStack() as stack:
 
-        def opened(experiment: Experiment, target: Target | None = None) -> ByPlace:
+        def opened(
+            experiment: Experiment, target: Target | None = None, lent: LentCluster | None = None
+        ) -> ByPlace:
             conditions = Conditions(
                 verb="test",
                 target=target,
@@ -85,6 +88,7 @@ def open_servers(house: Path, tmp_path: Path) -> Iterator[Open]:
                 scripts=(ScriptShape(name="x.sql", weight=1, reads_only=True, statements=()),),
                 clock=read_pair(),
                 store_dir=tmp_path,
+                lent=lent,
             )
             servers = stack.enter_context(opened_servers(experiment, conditions, RunProgress()))
             return ByPlace(servers, experiment)
@@ -113,6 +117,22 @@ def test_when_one_variant_needs_a_restart_every_run_has_one(open_servers: Open) 
     first, again = servers.ready(1), servers.ready(1)
     assert (show(again, "shared_buffers"), show(again, "work_mem")) == ("32MB", "1MB")
     assert again.facts.postmaster_pid != first.facts.postmaster_pid
+
+
+def test_a_lent_cluster_is_loaded_once_and_serves_the_next_experiment(open_servers: Open) -> None:
+    with closing(LentCluster()) as lent:
+        alone = open_servers(asked(), lent=lent)
+        first = alone.servers.ready(None)
+        query = "SELECT relfilenode FROM pg_class WHERE relname = 'pgbench_tellers'"
+        made = scalar(first.target, query)
+        servers = open_servers(asked("a", "b: work_mem=1MB"), lent=lent)
+        second = servers.ready(1)
+        assert show(second, "work_mem") == "1MB"
+        assert scalar(second.target, query) == made, "the tables were not made again"
+        assert first.cluster is second.cluster is lent.cluster
+        assert lent.cluster is not None
+        folder = lent.cluster.path
+    assert not folder.exists(), "its owner removes it"
 
 
 def test_a_setting_of_one_variant_is_removed_for_the_others(open_servers: Open) -> None:

@@ -8,9 +8,12 @@ import psycopg
 import pytest
 from psycopg import sql
 from pydantic import SecretStr
+from tests.fixtures.clusters import make_cluster
 
 from pgdyno.errors import ServerError
 from pgdyno.server import connect as connecting
+from pgdyno.server import server_facts
+from pgdyno.server.configuration import live_settings
 from pgdyno.server.connect import connect, pinned, took_too_long
 from pgdyno.server.failures import failure
 from pgdyno.server.scratch import ScratchCluster
@@ -232,3 +235,15 @@ class Stub:
 
     def close(self) -> None:
         self.is_closed = True
+
+
+def test_own_statements_are_never_compiled_and_jit_is_shown_as_the_load_has_it() -> None:
+    always = {"jit": "on", "jit_above_cost": "0"}
+    with make_cluster("15", settings=always) as cluster:
+        with connect(cluster.target, verb="test") as connection:
+            assert connection.execute("SHOW jit").fetchone() == ("off",)
+            facts = server_facts.collect(connection, cluster.target)
+            assert connection.execute("SHOW jit").fetchone() == ("off",)
+            assert live_settings(connection, ["jit"])["jit"].value == "on"
+        assert facts.settings["jit"] == "on"
+        assert "conf" in facts.setting_sources["jit"], "its source is shown, too"

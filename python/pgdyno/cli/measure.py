@@ -23,6 +23,7 @@ from pgdyno.designs import answer_so_far, design_of, document_of, page_of, words
 from pgdyno.errors import EngineError, InterruptedByUser, PgdynoError, SpecError, StoreLostError
 from pgdyno.loop.drive import Outcome, carry_out, check_first, checked_scripts
 from pgdyno.loop.preview import preview, warnings_before
+from pgdyno.measure.under_test import LentCluster
 from pgdyno.quantities import duration_text
 from pgdyno.report.numbers import interval_text, value_text
 from pgdyno.report.short_text import shortened
@@ -80,8 +81,13 @@ def measured(
     asked: AskedExperiment,
     options: dict[str, Any],
     resumed: ExperimentFolder | None = None,
+    *,
+    lent: LentCluster | None = None,
 ) -> VerbResult:
-    """Do the same as `measure`, and also return the answer."""
+    """Do the same as `measure`, and also return the answer.
+
+    Args: lent, a scratch cluster that outlives the experiment.
+    """
     _refuse_contradictions(options)
     if options["quiet"]:
         output.be_quiet()
@@ -116,6 +122,7 @@ def measured(
         store=Store.default(options["store"]),
         progress=progress,
         resumed=resumed,
+        lent=lent,
     )
     progress.ended()
     with progress.doing("making the answer and its report"):

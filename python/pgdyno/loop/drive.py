@@ -32,7 +32,7 @@ from pgdyno.measure.jobs import engine_target, load_job
 from pgdyno.measure.opening import opened_servers
 from pgdyno.measure.run_progress import RunProgress
 from pgdyno.measure.stage import Stage
-from pgdyno.measure.under_test import Conditions
+from pgdyno.measure.under_test import Conditions, LentCluster
 from pgdyno.plan.design import Design, plan_of
 from pgdyno.plan.history import History, Measured, elapsed_ns
 from pgdyno.process import signals
@@ -70,19 +70,20 @@ def carry_out(
     store: Store,
     progress: RunProgress,
     resumed: ExperimentFolder | None = None,
+    lent: LentCluster | None = None,
 ) -> Outcome:
     """Carry the experiment out and return its folder, even if it was interrupted or failed.
 
     `designs.answer_so_far` makes the answer from this folder.
 
     Args: design, which plans the runs; resumed, the folder of an interrupted experiment to
-    continue.
+    continue; lent, a scratch cluster that outlives the experiment.
     Raises: SpecError, RefusedError or ServerError if no run at all could begin.
     """
     if resumed is None:
         experiment = with_order(experiment)
     store.require_writable()
-    conditions = _conditions(verb, experiment, resolved, permissions, store)
+    conditions = replace(_conditions(verb, experiment, resolved, permissions, store), lent=lent)
     clock, scripts = conditions.clock, conditions.scripts
     folder = resumed
     error: PgdynoError | None = None

@@ -7,7 +7,7 @@ earlier command kept, or the user's own server.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 from pgdyno.errors import ServerError, SpecError
@@ -84,7 +84,10 @@ def _scratch(
     if cluster is None:
         with progress.doing("creating a scratch server"):
             cluster = _new_cluster(experiment, asked, conditions)
-    with _closed_in_words(cluster, progress):
+    lent = conditions.lent
+    if lent is not None:
+        lent.cluster = cluster
+    with _closed_in_words(cluster, progress) if lent is None else nullcontext():
         for note in cluster.notes:
             progress.said(note)
         refuse_what_does_not_fit(experiment, conditions, cluster.target, progress)

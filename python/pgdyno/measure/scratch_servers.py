@@ -30,7 +30,7 @@ from pgdyno.server.scratch import ScratchCluster, ScratchRequest
 from pgdyno.server.sql_script import run_script
 from pgdyno.server.standby import await_following, standby_of
 from pgdyno.server.target import Target
-from pgdyno.spec.experiment import Dataset, Experiment, Scratch, Variant
+from pgdyno.spec.experiment import UNCHANGED, Dataset, Experiment, Scratch, Variant
 from pgdyno.spec.planned import PlannedVariant
 from pgdyno.spec.variant import Pooler
 
@@ -229,7 +229,11 @@ class ScratchServers(Servers):
             )
 
     def _create(self, place: _ClusterPlace, variants: list[PlannedVariant]) -> None:
-        cluster = self._stack.enter_context(self._created(place, variants))
+        lent = self._conditions.lent
+        if lent is not None and lent.cluster is not None and place == self._place_of(UNCHANGED):
+            cluster = lent.cluster
+        else:
+            cluster = self._stack.enter_context(self._created(place, variants))
         for note in cluster.notes:
             self._progress.said(note)
         self._clusters[place] = _Cluster(cluster, variants)

@@ -70,9 +70,25 @@ class UnderTest:
         return self.cluster.log_path if self.cluster is not None else None
 
 
+@dataclass(slots=True)
+class LentCluster:
+    """A scratch cluster that outlives an experiment, so that the next one finds its data loaded.
+
+    Its owner closes it.
+    """
+
+    cluster: ScratchCluster | None = None
+
+    def close(self) -> None:
+        """Remove the cluster, if one was made."""
+        if self.cluster is not None:
+            self.cluster.close()
+            self.cluster = None
+
+
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What `opened` must know besides the experiment."""
+    """What `opened` must know besides the experiment. `lent`: where its cluster comes from."""
 
     verb: str
     target: Target | None
@@ -81,6 +97,7 @@ class Conditions:
     clock: ClockPair
     store_dir: Path
     check: bool = True
+    lent: LentCluster | None = None
 
 
 def refuse_what_does_not_fit(

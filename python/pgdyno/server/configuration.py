@@ -115,7 +115,9 @@ class LiveSetting:
 def live_settings(connection: Connection, names: Iterable[str]) -> dict[str, LiveSetting]:
     """Return these settings by their names in lower case; unknown names are left out."""
     rows = connection.execute(
-        "SELECT name, current_setting(name), context, pending_restart FROM pg_settings"
+        # Not as our own session has set it.
+        "SELECT name, CASE source WHEN 'session' THEN reset_val ELSE current_setting(name) END,"
+        " context, pending_restart FROM pg_settings"
         " WHERE lower(name) = ANY(%s) ORDER BY name",
         [sorted({name.lower() for name in names})],
     ).fetchall()

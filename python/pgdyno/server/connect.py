@@ -119,6 +119,8 @@ _OWN_SETTINGS = {
     "row_security": "off",
     "client_min_messages": "warning",
 }
+# If the settings of the load let every statement be compiled, ours would take seconds.
+_JIT_SINCE = 110000
 # The first statement of a session. Every name has its schema, so the path of the database or the
 # role cannot lead it elsewhere. At a pooler the backend is another client's: there the settings
 # must end with the transaction.
@@ -129,7 +131,9 @@ FIRST_SQL = (
         f"pg_catalog.set_config('{name}', '{value}', here.is_pooled)"
         for name, value in _OWN_SETTINGS.items()
     )
-    + " FROM (SELECT pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) %s AS is_pooled) AS here"
+    + ", CASE WHEN pg_catalog.current_setting('jit', true) IS NOT NULL"
+    " THEN pg_catalog.set_config('jit', 'off', here.is_pooled) END"
+    " FROM (SELECT pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) %s AS is_pooled) AS here"
 )
 _READ_ONLY = "default_transaction_read_only"
 # They cannot run inside a transaction, and search no path: their names are qualified.
@@ -197,6 +201,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     load_schemas: tuple[str, ...] = ()
     tables: Mapping[str, sql.Identifier] = {}
     _path: str = OWN_PATH
+    _shows_jit: bool = False
 
     def qualified(self, query: str) -> bytes:
         """Return a query with the schema of each of `tables` that follows FROM or JOIN."""
@@ -252,6 +257,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                 for name, value in _OWN_SETTINGS.items():
                     listed = _listed(self._path) if name == "search_path" else f"'{value}'"
                     self.execute(f"SET LOCAL {name} = {listed}".encode())
+                if self._can_compile and not self._shows_jit:
+                    self.execute(b"SET LOCAL jit = off")
             yield begun
 
     def as_it_is(self, send: Callable[..., None], *args: bytes) -> pq.abc.PGresult:
@@ -261,6 +268,21 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         """
         send(*args)
         return self.wait(generators.execute(self.pgconn))[-1]
+
+    @contextlib.contextmanager
+    def showing_jit(self) -> Iterator[None]:
+        """Let pg_settings show `jit` as other sessions have it, with its source, in this block."""
+        self._shows_jit = True
+        if self._can_compile and not self.is_pooled:
+            self.execute(b"RESET jit")
+        yield
+        self._shows_jit = False
+        if self._can_compile and not self.is_pooled:
+            self.execute(b"SET jit = off")
+
+    @property
+    def _can_compile(self) -> bool:
+        return self.info.server_version >= _JIT_SINCE
 
     def require_read_only(self) -> None:
         """Close a session that was opened to read, if the server reports that it may write now.

@@ -256,14 +256,16 @@ def _settings(connection: Connection) -> tuple[dict[str, str], dict[str, str]]:
 
     Values of unknown (extension) settings are left out: they may hold secrets.
     """
-    rows = connection.execute(
-        "SELECT name, current_setting(name, true), source, sourcefile, sourceline"
-        " FROM pg_settings WHERE name = ANY(%s)"
-        " OR name IN ('server_version', 'data_directory')"
-        " OR (source NOT IN ('default', 'client', 'session') AND category <> 'Customized Options'"
-        "     AND name !~ 'conninfo|password|command|passphrase')",
-        [list(ALWAYS_KEPT)],
-    ).fetchall()
+    with connection.showing_jit():
+        rows = connection.execute(
+            "SELECT name, current_setting(name, true), source, sourcefile, sourceline"
+            " FROM pg_settings WHERE name = ANY(%s)"
+            " OR name IN ('server_version', 'data_directory')"
+            " OR (source NOT IN ('default', 'client', 'session')"
+            "     AND category <> 'Customized Options'"
+            "     AND name !~ 'conninfo|password|command|passphrase')",
+            [list(ALWAYS_KEPT)],
+        ).fetchall()
     known = [
         (str(name), str(value), source_text(str(source), file, line))
         for name, value, source, file, line in rows

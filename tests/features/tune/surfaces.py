@@ -9,9 +9,10 @@ from typing import Literal
 
 import numpy as np
 
+from pgdyno.features.tune.question import Question
 from pgdyno.features.tune.space import Dimension
 from pgdyno.features.tune.trial import TrialResult, TrialStep
-from pgdyno.features.tune.tuning import Question, Tuning
+from pgdyno.features.tune.tuning import Tuning
 from pgdyno.spec.setting_rules import snapshot
 
 # Any setting of whole numbers: a surface knows values only.
@@ -169,6 +170,12 @@ def two_ranges(point: Mapping[str, str]) -> float:
 def either_range(point: Mapping[str, str]) -> float:
     """Either of two settings is enough."""
     return 0.3 * (int(point["checkpoint_timeout"]) > 10 or int(point["shared_buffers"]) > 8)
+
+
+def only_together(point: Mapping[str, str]) -> float:
+    """Two settings help together; each alone costs a little."""
+    longer, larger = int(point["checkpoint_timeout"]) > 10, int(point["shared_buffers"]) > 8
+    return 0.5 if longer and larger else -0.02 * (longer or larger)
 
 
 def planted(gain: float) -> Surface:

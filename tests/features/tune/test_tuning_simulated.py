@@ -17,6 +17,7 @@ from tests.features.tune.surfaces import (
     either_range,
     flat,
     one_value,
+    only_together,
     planted,
     tuned,
     two_ranges,
@@ -32,6 +33,7 @@ LONG = int(os.environ.get("PGDYNO_TUNINGS") or 1000)
 RULES = {**dict.fromkeys(RANGES[:5], "9"), "jit": "off", "effective_io_concurrency": "200"}
 DISTURBANCES: tuple[Disturbance, ...] = ("drift", "walk", "spells", "sine")
 TWO = {"checkpoint_timeout", "shared_buffers"}
+LARGE_RULES = {**RULES, **dict.fromkeys(TWO, "12")}
 
 
 def share(outcomes: Sequence[bool]) -> float:
@@ -147,6 +149,24 @@ def test_of_two_settings_that_replace_each_other_one_is_proposed() -> None:
     server = Simulated(either_range, range_count=6)
     outcomes = [tuned(server, seed) for seed in range(SHORT // 2)]
     assert share([len(outcome.proposed) == 1 for outcome in outcomes]) >= 0.95
+
+
+def test_two_settings_that_help_only_together_are_found_without_riders() -> None:
+    server = Simulated(only_together, (), 6, LARGE_RULES, 0.05, True, 720, 10, turn_s=TURN_S)
+    outcomes = [tuned(server, seed) for seed in range(SHORT // 2)]
+    assert share([set(outcome.proposed) == TWO for outcome in outcomes]) >= 0.9
+    assert share([outcome.covers for outcome in outcomes if outcome.claims]) >= 0.95
+
+
+def test_several_that_are_proved_together_are_named_even_if_no_part_is() -> None:
+    server = Simulated(only_together, (), 6, LARGE_RULES, 0.05, True, 360, 10, turn_s=TURN_S)
+    sentences = []
+    for seed in range(SHORT // 4):
+        tuning = tuned(server, seed).tuning
+        answer = findings_of(tuning, server.now, 15, metric="tps", is_more_better=True)
+        sentences.append(answer.sentence())
+        assert answer.verdict == "not known"
+    assert any("are better together, tps +" in said for said in sentences), sentences
 
 
 def riders(outcomes: Sequence[Tuned], matter: set[str]) -> float:

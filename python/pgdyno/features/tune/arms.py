@@ -15,7 +15,8 @@ from typing import Literal
 import numpy as np
 
 from pgdyno.analysis.estimate import t_quantile
-from pgdyno.features.tune.trial import Candidate, Decision, Length, PairEffect, Trial
+from pgdyno.features.tune.space import Point
+from pgdyno.features.tune.trial import Candidate, Decision, Length, PairEffect, Role, Trial
 
 MARGIN_RATIO = 0.05
 """A value that is better by less than this is "no better"."""
@@ -46,7 +47,7 @@ class Arm:
     `error_ratio`: its share of the error. `planned_looks`: how many planned looks there are.
     `hint_ratio`: the mean that it had against earlier settings, None if it was not measured before.
     `restarts`: its setting needs a restart of the server. `length`: a turn is enough for a
-    setting that acts at once.
+    setting that acts at once. `role`: one setting or several; `changes`: of several.
     """
 
     setting: str
@@ -64,6 +65,8 @@ class Arm:
     failure: str = ""
     decision: Decision = "not tried"
     decided_by: PairEffect | None = None
+    role: Role = "alone"
+    changes: Point = field(default_factory=dict)
 
     @property
     def kind(self) -> tuple[Length, bool]:

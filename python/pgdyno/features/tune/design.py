@@ -14,11 +14,12 @@ from pgdyno.features.tune import storage, trial
 from pgdyno.features.tune.catalogue import catalogue, needs_of, rule_of
 from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.memory import allowed_bytes
+from pgdyno.features.tune.question import Question
 from pgdyno.features.tune.server_settings import defaults_of
 from pgdyno.features.tune.space import Dimension, check_risks, dimensions
 from pgdyno.features.tune.spec import TuneDesign
 from pgdyno.features.tune.trial import BASE, Candidate, TrialStep
-from pgdyno.features.tune.tuning import Question, Tuning
+from pgdyno.features.tune.tuning import Tuning
 from pgdyno.plan.design import NONE, Design
 from pgdyno.plan.history import History, Measured, elapsed_ns, pilots, rounds, why_no_answer
 from pgdyno.plan.visits import WARMUP_LEAST_NS, pilot_missing, visit

@@ -44,6 +44,7 @@ class Tried:
 
     `name`: such as "work_mem=64MB". `failure`: why it could not be measured, in the words of the
     server, "" if it could. `doubt`: why its runs may not show its effect, "" without a doubt.
+    `is_together`: several settings were changed in one trial.
     """
 
     name: str
@@ -54,6 +55,12 @@ class Tried:
     decision: Decision
     failure: str = ""
     doubt: str = ""
+    is_together: bool = False
+
+    @property
+    def is_proved_together(self) -> bool:
+        """Return whether several settings are proved better, and perhaps not each of them."""
+        return self.is_together and self.decision == "better"
 
     @property
     def verdict_words(self) -> str:
@@ -156,10 +163,16 @@ class TuneFindings:
         if not is_over or all(trial.ratio is None for trial in self.tried):
             return [self.reason or "nothing was compared"]
         said = []
+        word = METRIC_WORDS[self.metric]
         still = [t for t in self.tried if t.decision == "not known" and t.ratio is not None]
-        if still and still[0].ratio is not None:
+        whole = next((t for t in self.tried if t.is_proved_together), None)
+        if whole is not None and whole.ratio is not None:
+            said.append(
+                f"{whole.name} are better together, {word} {change_text(whole.ratio)}, but not each"
+                " is proved to matter"
+            )
+        elif still and still[0].ratio is not None:
             change, pairs = change_text(still[0].ratio), counted(still[0].pair_count, "pair")
-            word = METRIC_WORDS[self.metric]
             said.append(f"{still[0].name} has {word} {change} after {pairs}")
         untried = [trial.name for trial in self.tried if trial.decision == "not tried"]
         if untried:

@@ -13,11 +13,16 @@ from pgdyno.features.tune.space import Point
 BASE = "yours"
 """Name of the server as it is."""
 
+TOGETHER = "together"
+"""Stands for the name of a setting where several are tried together."""
+
 # The longest name that a variant may have.
 _NAME_MAX = 60
 
 Length = Literal["turn", "run", "long run"]
 """A turn within a load, a run, or a run that is long enough for a checkpoint or a vacuum."""
+Role = Literal["alone", "together", "part"]
+"""One setting on top of the best, several of them, or the part of one in the gain of several."""
 Decision = Literal["better", "worse", "no better", "not known", "failed", "not tried"]
 
 
@@ -127,5 +132,5 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """Return "work_mem=64MB"."""
-        return f"{self.setting}={self.value}"
+        """Return "work_mem=64MB", or the names of all that are tried together."""
+        return self.value if self.setting == TOGETHER else f"{self.setting}={self.value}"

@@ -1,6 +1,7 @@
 """The course of a tuning: which run is due, what was decided, and what is missing. Pure.
 
-Each candidate changes one setting of the best settings so far, so every gain belongs to a setting.
+Each candidate changes one setting of the best settings so far, so every gain belongs to a setting;
+settings that may help only together have one trial (`together`).
 Candidates whose settings act at once take turns within one load, so a pair takes two turns of some
 seconds. The others need separate runs, with the state of the server that a run begins with. A
 round has your settings, the best settings, and candidates, in random order; a load has several
@@ -13,8 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 
 from pgdyno.analysis.compare import shuffled
 from pgdyno.features.tune.arms import (
@@ -25,7 +25,10 @@ from pgdyno.features.tune.arms import (
     error_of_generation,
     share_error,
 )
-from pgdyno.features.tune.space import Dimension, Point, values_to_try, widest_gap
+from pgdyno.features.tune.choosing import chosen, ranked, stands_out
+from pgdyno.features.tune.proposals import Value, first_values, further_values, near_values
+from pgdyno.features.tune.question import Question
+from pgdyno.features.tune.together import is_shown, members_of, parts_of, set_arm
 from pgdyno.features.tune.trial import (
     BASE,
     Candidate,
@@ -41,48 +44,16 @@ TIME_OVER, DECIDED = "the time is over", "every value was decided"
 INTERRUPTED = "the tuning was interrupted"
 # About how many turns a load has; at least two of each candidate, so that each gets an interval.
 _TURNS, _REPEATS_MIN = 20, 2
-# The candidate with the highest mean plus this number of standard errors is measured next.
-_OPTIMISM = 1.5
-# A value this number of standard deviations above zero is measured again before untried ones.
-_OUTSTANDING = 4.0
 # An arm fails if its first runs all lack the metric: a single short run may lack it.
 _MISSING_MAX = 3
-# What a turn and a run take if nothing else is known.
-_STEP_NS: Mapping[Length, int] = {
-    "turn": 2_500_000_000,
-    "run": 8_000_000_000,
-    "long run": 30_000_000_000,
-}
+# All settings are tried together so often, if there is time for this number of pairs of the whole,
+# and of each part.
+_SETS_MAX, _PAIRS_OF_SET = 2, 3
 # If the first candidates fail without exception, the cause is not in their values.
 _FAILURES_MAX = 6
 # The times of the planned looks, as shares of the budget: what is found by then is the base of what
 # follows. If there is one setting, nothing follows, so all is decided at the end.
 _LOOKS, _LOOKS_OF_ONE = (0.33, 0.66, 1.0), (1.0,)
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What a tuning searches.
-
-    `now`: the value of each setting on the server as it is. `rules`: values of published rules,
-    which are tried first. `hints`: further values worth trying, by setting. `restarting`: the
-    settings that need a restart. `at_once`: those that act at once, so they take turns within a
-    load. `slow`: those that act over time, so they need long runs. `step_ns`: what a turn or a run
-    takes, as far as it is known before the first.
-    `refusal`: why a candidate must not run, "" if it may.
-    """
-
-    space: Sequence[Dimension]
-    now: Point
-    budget_ns: int
-    seed: int
-    rules: Point
-    hints: Mapping[str, Sequence[str]]
-    restarting: frozenset[str] = frozenset()
-    at_once: frozenset[str] = frozenset()
-    slow: frozenset[str] = frozenset()
-    step_ns: Mapping[Length, int] = field(default_factory=lambda: dict(_STEP_NS))
-    refusal: Callable[[Candidate], str] = lambda _candidate: ""
 
 
 class Tuning:
@@ -95,10 +66,7 @@ class Tuning:
         self.has_failed = False
         self.adopted: list[Arm] = []
         self._asked = question
-        self._by_name = {dimension.name: dimension for dimension in question.space}
-        is_list = len(question.space) == 1 and question.space[0].scale == "choice"
-        self._is_only = is_list
-        self._shares = _LOOKS_OF_ONE if self._is_only else _LOOKS
+        self._shares = _LOOKS_OF_ONE if question.is_one_list else _LOOKS
         self._looks_done = 0
         self._arms: list[Arm] = []
         self._earlier: list[Arm] = []
@@ -110,7 +78,13 @@ class Tuning:
         self._took_ns: Counter[Length] = Counter()
         self._counts: Counter[Length] = Counter()
         self._generation = 0
-        self._ask(self._new())
+        # What made settings the best ones: a value, or several together.
+        self._steps_up: list[Arm] = []
+        self._whole: Arm | None = None
+        self._paused: list[Arm] = []
+        self._credited: list[Arm] = []
+        self._sets_asked = 0
+        self._ask(self._alone(first_values(question)))
 
     def due(self) -> tuple[TrialStep, ...]:
         """Return what is left of the present round; nothing when it is over (see `reason`)."""
@@ -141,9 +115,7 @@ class Tuning:
     def finish(self, reason: str) -> None:
         """Look for the last time, because nothing more can be measured."""
         self._decide("planned")
-        better = [arm for arm in self._arms if arm.decision == "better"]
-        if better:
-            self._adopt(max(better, key=lambda arm: arm.mean_ratio), is_last=True)
+        self._follow(is_last=True)
         self.reason = reason
 
     @property
@@ -159,7 +131,7 @@ class Tuning:
 
     def noise(self, *, in_turns: bool) -> Noise:
         """Return the scatter of a pair of turns or of runs, from all of these pairs so far."""
-        arms = [*self._earlier, *self._arms]
+        arms = [*self._earlier, *self._paused, *self._arms]
         return Noise.of(arm for arm in arms if arm.in_turns == in_turns)
 
     def step_ns(self, length: Length) -> float:
@@ -180,12 +152,11 @@ class Tuning:
     def trials(self) -> tuple[Trial, ...]:
         """Return what is known of each value, the last comparison of each that has pairs."""
         last: dict[tuple[str, str], Arm] = {}
-        for arm in [*self._earlier, *self._arms]:
+        for arm in [*self._earlier, *self._paused, *self._arms]:
             key = (arm.setting, arm.value)
             if key not in last or arm.log_ratios or arm.failure:
                 last[key] = arm
-        noises = {kind: self.noise(in_turns=kind) for kind in (True, False)}
-        return tuple(arm.trial(noises[arm.in_turns]) for arm in last.values())
+        return tuple(arm.trial(self._noises[arm.in_turns]) for arm in last.values())
 
     @property
     def is_decided(self) -> bool:
@@ -200,20 +171,20 @@ class Tuning:
     def gain(self) -> PairEffect | None:
         """Return the best settings against yours; None if nothing better was found.
 
-        With one adopted setting, all its pairs count. With several, those of the rounds that had
-        both; if there are fewer than three, the sum of the single gains.
+        After one step from your settings, all its pairs count. After several, those of the rounds
+        that had both; if there are fewer than three, the sum of the single gains.
         """
         if not self.adopted:
             return None
-        first = self.adopted[0]
-        if len(self.adopted) == 1:
-            return self._together(first)
-        in_turns = all(arm.in_turns for arm in self.adopted)
+        first = self._steps_up[0]
+        if len(self._steps_up) == 1:
+            return self._of_one(first)
+        in_turns = all(arm.in_turns for arm in self._steps_up)
         ratios = self._pairs(self.best.name, BASE, in_turns=in_turns)
         if len(ratios) > 2:
             fresh = Arm("", "", self.best, self.base, first.error_ratio, 1, log_ratios=ratios)
             return fresh.effect(self.noise(in_turns=in_turns))
-        single = [arm.decided_by for arm in self.adopted if arm.decided_by is not None]
+        single = [arm.decided_by for arm in self._steps_up if arm.decided_by is not None]
         means, halves = (
             sum(getattr(effect, name) for effect in single) for name in ("mean_ratio", "half_ratio")
         )
@@ -243,8 +214,8 @@ class Tuning:
             if candidate.name in goals and BASE in goals and not in_turns
         )
 
-    def _together(self, arm: Arm) -> PairEffect:
-        """Return the effect of the only adopted setting, with the pairs since it was adopted."""
+    def _of_one(self, arm: Arm) -> PairEffect:
+        """Return the effect of the only step, with the pairs since it was adopted."""
         noise = self.noise(in_turns=arm.in_turns)
         decided = arm.decided_by or arm.effect(noise)
         whole = Arm(arm.setting, arm.value, arm.candidate, self.base, arm.error_ratio, 1)
@@ -268,14 +239,18 @@ class Tuning:
         if len(tried) >= _FAILURES_MAX and all(arm.failure for arm in tried):
             self.has_failed = True
             return self._last(f"each of the first {len(tried)} candidates failed")
-        if not open_arms and self.left_ns > 0 and (further := self._further()):
-            self._ask(further)
+        if whole := self._new_whole():
+            self._ask([whole])
+            open_arms.append(whole)
+        if not open_arms and self.left_ns > 0:
+            further = further_values(self._asked, [*self._earlier, *self._arms])
+            self._ask(self._alone(further))
             open_arms = [arm for arm in self._arms if arm.is_open]
         if not open_arms:
             return self._last(DECIDED if tried else "there is nothing to measure")
-        ranked = self._ranked(open_arms)
-        for kind in dict.fromkeys(arm.kind for arm in ranked):
-            if steps := self._affordable([arm for arm in ranked if arm.kind == kind]):
+        in_order = ranked(open_arms, self._noises)
+        for kind in dict.fromkeys(arm.kind for arm in in_order):
+            if steps := self._affordable([arm for arm in in_order if arm.kind == kind]):
                 return steps
         return self._last(TIME_OVER)
 
@@ -288,26 +263,27 @@ class Tuning:
     def _affordable(self, alike: list[Arm]) -> list[TrialStep]:
         """Return a load or a round of runs with these arms, none if the time is too short."""
         in_turns = alike[0].in_turns
-        always = self._always(in_turns=in_turns)
+        always = len(self._always(in_turns=in_turns)) + (alike[0].role == "part")
         step_ns = self.step_ns(alike[0].length)
         # A quarter of a run more than the budget is better than a pair less.
         steps = int((self.left_ns + step_ns / 4) // step_ns)
         if not any(self._counts.values()):
-            steps = max(steps, ABREAST + len(always))
+            steps = max(steps, ABREAST + always)
         repeats = _REPEATS_MIN if in_turns else 1
-        count = min(ABREAST, steps // repeats - len(always))
+        count = min(ABREAST, steps // repeats - always)
         if count < 1:
             return []
-        arms = self._chosen(alike, count)
+        arms = chosen(alike, count, self._asked, self._noises)
         if in_turns:
-            repeats = max(repeats, min(_TURNS, steps) // (len(arms) + len(always)))
+            repeats = max(repeats, min(_TURNS, steps) // (len(arms) + always))
         return self._rounds_of(arms, repeats)
 
     def _rounds_of(self, arms: list[Arm], count: int) -> list[TrialStep]:
         """Return the steps of rounds with these arms, each in another order."""
         length = arms[0].length if arms else "run"
         always = self._always(in_turns=length == "turn")
-        self._members = [*always, *(arm.candidate for arm in arms)]
+        compared = [known for arm in arms for known in (arm.against, arm.candidate)]
+        self._members = list({known.name: known for known in (*always, *compared)}.values())
         self._goals = {}
         steps = []
         for _ in range(count):
@@ -320,44 +296,6 @@ class Tuning:
         """Finish; after turns, return whole runs of the result, because they have all counters."""
         self.finish(reason)
         return self._rounds_of([], 1) if self._counts["turn"] else []
-
-    def _ranked(self, open_arms: list[Arm]) -> list[Arm]:
-        """Return the arms, the most promising first."""
-        noises = {kind: self.noise(in_turns=kind) for kind in (True, False)}
-
-        def promise(arm: Arm) -> tuple[float, float]:
-            have, noise = len(arm.log_ratios) + arm.missing_count, noises[arm.in_turns]
-            if not have:
-                hint = math.inf if arm.hint_ratio is None else arm.hint_ratio
-                return hint + _OPTIMISM * noise.deviation_ratio, 0.0
-            if not noise.is_known:
-                return -have, arm.mean_ratio
-            return arm.mean_ratio + _OPTIMISM * noise.deviation_ratio / math.sqrt(have), 0.0
-
-        return sorted(open_arms, key=promise, reverse=True)
-
-    def _chosen(self, alike: list[Arm], count: int) -> list[Arm]:
-        """Return the candidates of a round from those of a kind, the most promising first."""
-        # The best so far has a pair in each round, so that a large gain is decided soon.
-        ahead = [arm for arm in alike if arm.mean_ratio > 0]
-        leader = max(ahead, key=_mean_of, default=None)
-        is_listed_next = any(
-            not arm.log_ratios and arm.setting in self._by_name and self._is_list(arm.setting)
-            for arm in alike[:count]
-        )
-        if leader is None or leader in alike[:count] or count < 2:
-            return alike[:count]
-        if is_listed_next and not self._stands_out(leader):
-            return alike[:count]
-        return [*alike[: count - 1], leader]
-
-    def _stands_out(self, arm: Arm) -> bool:
-        """Return whether a second pair will probably decide about this arm."""
-        scatter = self.noise(in_turns=arm.in_turns).of_arm(arm)
-        return scatter.is_known and arm.mean_ratio > _OUTSTANDING * scatter.deviation_ratio
-
-    def _is_list(self, setting: str) -> bool:
-        return self._by_name[setting].scale == "choice"
 
     def _look_if_due(self) -> None:
         """Carry out the planned look whose time has come; the last one is that of `finish`."""
@@ -382,7 +320,7 @@ class Tuning:
         if self.reason:
             return
         for arm in self._arms:
-            if arm.candidate.name not in self._goals:
+            if not {arm.candidate.name, arm.against.name} <= self._goals.keys():
                 continue
             if arm.candidate.name in goals and arm.against.name in goals:
                 arm.log_ratios.append(goals[arm.candidate.name] - goals[arm.against.name])
@@ -396,41 +334,82 @@ class Tuning:
             self._decide("early")
             self._follow()
 
-    def _follow(self) -> None:
-        """Go on from the best value that is certainly better, if there is one."""
-        better = [arm for arm in self._arms if arm.decision == "better"]
+    def _follow(self, *, is_last: bool = False) -> None:
+        """Go on from the best value that is certainly better, or from several together."""
+        whole, parts = self._whole, [arm for arm in self._arms if arm.role == "part"]
+        if whole is not None and parts:
+            if is_last or is_shown(whole, parts):
+                self._settle(whole, parts, is_last=is_last)
+            return
+        better = [arm for arm in self._arms if arm.decision == "better" and arm is not whole]
         if better:
-            self._adopt(max(better, key=lambda arm: arm.mean_ratio))
+            self._adopt(max(better, key=lambda arm: arm.mean_ratio), is_last=is_last)
+        elif whole is not None and whole.decision == "better" and self._credited:
+            self.adopted += self._credited
+            self._step_up(whole, self._arms, is_last=is_last)
+        elif whole is not None and whole.decision == "better":
+            self._paused = [arm for arm in self._arms if arm is not whole]
+            self._earlier.append(whole)
+            self._arms = []
+            self._ask(parts_of(whole))
+        elif whole is not None and not whole.is_open:
+            self._earlier.append(whole)
+            self._arms.remove(whole)
+            self._whole = None
+
+    def _settle(self, whole: Arm, parts: list[Arm], *, is_last: bool) -> None:
+        """Adopt several settings if each is credited; else ask for those that are."""
+        kept = [arm for arm in parts if arm.decision == "better"]
+        if len(kept) == len(parts):
+            self.adopted += parts
+            self._step_up(whole, [*self._paused, *parts], is_last=is_last)
+        elif not is_last:
+            self._earlier += parts
+            self._arms, self._paused, self._whole = self._paused, [], None
+            if kept:
+                changes = {arm.setting: arm.value for arm in kept}
+                self._credited = kept
+                self._whole = set_arm(self._asked, self.best, changes, len(self._shares))
+                self._ask([self._whole])
 
     def _adopt(self, arm: Arm, *, is_last: bool = False) -> None:
         """Make a value part of the best settings; the other values become new questions."""
         self.adopted.append(arm)
+        self._step_up(arm, self._arms, is_last=is_last)
+
+    def _step_up(self, arm: Arm, others: Sequence[Arm], *, is_last: bool) -> None:
+        """Make a candidate the best settings."""
+        self._steps_up.append(arm)
         self.best = arm.candidate
-        old = [other for other in self._arms if other is not arm]
-        self._earlier.append(arm)
+        old = [other for other in others if other is not arm]
+        self._earlier += [*([] if arm in self._earlier else [arm]), *([] if is_last else old)]
         if is_last:
             return
-        self._earlier += old
-        self._arms = []
-        self._ask([*self._inherited(old), *self._new()])
+        self._arms, self._paused, self._credited, self._whole = [], [], [], None
+        near = near_values(self._asked, arm, self._earlier) if arm.role == "alone" else ()
+        self._ask([*self._inherited(old), *self._alone(near)])
 
     def _ask(self, arms: list[Arm]) -> None:
-        """Ask these questions, too; all are against the best settings of now."""
+        """Ask these questions, too."""
         for arm in arms:
             arm.failure = self._asked.refusal(arm.candidate)
-        share_error(arms, error_of_generation(self._generation, is_only=self._is_only))
+        is_only = self._asked.is_one_list
+        share_error(arms, error_of_generation(self._generation, is_only=is_only))
         self._generation += 1
         self._arms += arms
 
     def _inherited(self, before: Sequence[Arm]) -> list[Arm]:
-        """Return the undecided arms, against the best settings of now."""
+        """Return the undecided values, against the best settings of now."""
         arms = []
         for old in before:
-            if old.failure or old.decision in ("worse", "no better"):
+            is_closed = old.failure or old.decision in ("worse", "no better")
+            if is_closed or old.role != "alone":
                 continue
-            arm = self._arm(old.setting, old.value)
-            if self.adopted and old.setting == self.adopted[-1].setting:
-                names = old.candidate.name, self.best.name
+            if self.best.settings.get(old.setting) == old.value:
+                continue
+            [arm] = self._alone([(old.setting, old.value)])
+            if old.setting == self.adopted[-1].setting:
+                names = arm.candidate.name, self.best.name
                 arm.log_ratios = self._pairs(*names, in_turns=arm.in_turns)
                 arm.decision = "not known" if arm.log_ratios else "not tried"
             elif old.log_ratios:
@@ -438,58 +417,45 @@ class Tuning:
             arms.append(arm)
         return arms
 
-    def _new(self) -> list[Arm]:
-        """Return the values to try: at first of every setting, later near one that pays."""
-        arms, asked = [], self._asked
-        listed: dict[str, tuple[str, ...]] = {}
-        for dimension in asked.space:
-            name = dimension.name
-            hints = [*filter(None, [asked.rules.get(name)]), *asked.hints.get(name, ())]
-            if not self.adopted:
-                listed[name] = values_to_try(dimension, asked.now[name], (), hints)
-            elif name == self.adopted[-1].setting and dimension.scale != "choice":
-                tried = [arm.value for arm in self._earlier if arm.setting == name]
-                present = self.best.settings[name]
-                near = [asked.now[name], *(value for value in tried if value != present)]
-                listed[name] = values_to_try(dimension, present, near, ())
-        # The first value of each setting, then the second of each.
-        for place in range(max(map(len, listed.values()), default=0)):
-            arms += [
-                self._arm(name, values[place])
-                for name, values in listed.items()
-                if place < len(values)
-            ]
-        return arms
+    def _new_whole(self) -> Arm | None:
+        """Return the question about all settings together, once each has been tried by itself."""
+        is_asked = self._whole is not None or self._sets_asked >= _SETS_MAX
+        if is_asked or not self._looks_done:
+            return None
+        if any(arm.is_open and stands_out(arm, self._noises) for arm in self._arms):
+            return None
+        changes = members_of(self._asked, self.best, [*self._earlier, *self._arms])
+        if changes is None:
+            return None
+        whole = set_arm(self._asked, self.best, changes, len(self._shares))
+        always = len(self._always(in_turns=whole.in_turns))
+        needed = _PAIRS_OF_SET * (2 * (always + 1) + len(changes))
+        if self.left_ns < needed * self.step_ns(whole.length):
+            return None
+        self._whole = whole
+        self._sets_asked += 1
+        return whole
 
-    def _further(self) -> list[Arm]:
-        """Return a value of each range in the widest gap that no value was tried in."""
-        arms = []
-        for dimension in self._asked.space:
-            name = dimension.name
-            tried = [arm.value for arm in [*self._earlier, *self._arms] if arm.setting == name]
-            value = widest_gap(dimension, [self._asked.now[name], *tried])
-            if value is not None:
-                arms.append(self._arm(name, value))
-        return arms
+    def _alone(self, values: Iterable[Value]) -> list[Arm]:
+        """Return the questions about single values on top of the best settings."""
+        asked, best = self._asked, self.best
+        return [
+            Arm(
+                setting,
+                value,
+                candidate_of(asked.settings_of(best.settings, {setting: value})),
+                best,
+                0.0,
+                len(self._shares),
+                restarts=setting in asked.restarting,
+                length=asked.length_of([setting]),
+            )
+            for setting, value in values
+        ]
 
-    def _arm(self, setting: str, value: str) -> Arm:
-        changed = {**self.best.settings, setting: value}
-        kept = {n: v for n, v in changed.items() if v != self._asked.now.get(n)}
-        return Arm(
-            setting,
-            value,
-            candidate_of(kept),
-            self.best,
-            0.0,
-            len(self._shares),
-            restarts=setting in self._asked.restarting,
-            length=self._length_of(setting),
-        )
-
-    def _length_of(self, setting: str) -> Length:
-        if setting in self._asked.at_once:
-            return "turn"
-        return "long run" if setting in self._asked.slow else "run"
+    @property
+    def _noises(self) -> dict[bool, Noise]:
+        return {in_turns: self.noise(in_turns=in_turns) for in_turns in (True, False)}
 
     def _fail(self, candidate: Candidate, why: str) -> None:
         """Note that a candidate failed; without your settings or the best ones nothing goes on."""
@@ -498,9 +464,5 @@ class Tuning:
             self._queue = []
             self.reason = f"{candidate.name} can no longer be measured: {why}"
         for arm in self._arms:
-            if arm.candidate.name == candidate.name:
+            if candidate.name in (arm.candidate.name, arm.against.name):
                 arm.failure = why
-
-
-def _mean_of(arm: Arm) -> float:
-    return arm.mean_ratio

@@ -9,7 +9,7 @@ from pgdyno.features.tune.catalogue import Needs, catalogue, needs_of, rule_of
 from pgdyno.features.tune.findings import SettingEffect, Tried, TuneFindings, Verdict
 from pgdyno.features.tune.space import Point
 from pgdyno.features.tune.storage import STORAGE
-from pgdyno.features.tune.trial import Decision, Trial
+from pgdyno.features.tune.trial import TOGETHER, Decision, Trial
 from pgdyno.features.tune.tuning import INTERRUPTED, Tuning
 
 # The order of the rows.
@@ -112,6 +112,7 @@ def _tried(trial: Trial, is_more_better: bool, doubt: str) -> Tried:
         decision=trial.decision,
         failure=trial.failure,
         doubt=doubt if trial.effect.pair_count else "",
+        is_together=trial.setting == TOGETHER,
     )
 
 

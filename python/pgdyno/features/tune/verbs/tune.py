@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -34,6 +35,7 @@ if wanted.body:
     from pgdyno.features.tune.storage import refuse_on_own_server
     from pgdyno.loop.drive import carry_out
     from pgdyno.measure.changes import apply_for_good
+    from pgdyno.measure.under_test import LentCluster
     from pgdyno.server.conninfo import resolve
     from pgdyno.server.find import find
     from pgdyno.server.system_settings import SystemSettings
@@ -126,10 +128,17 @@ def command(**given: Any) -> int:
 
     A first run shows which settings are worth a search. Each candidate changes one setting, and
     runs in pairs against your settings. A candidate that is certainly better becomes part of the
-    best settings, and the search goes on from there. Each value that was tried has a row with its
-    interval. All intervals hold together with 95 %.
+    best settings, and the search goes on from there. All settings are also tried together, once,
+    and those that matter are credited. Each value that was tried has a row with its interval. All
+    intervals hold together with 95 %.
     """
     _refuse_bad_limits(given)
+    with closing(LentCluster()) as lent:
+        return _tuned(given, lent)
+
+
+def _tuned(given: dict[str, Any], lent: LentCluster) -> int:
+    """Tune with one scratch cluster, whose data is loaded once."""
     given = {**given, "keep": False, "duration": given["duration"] or "5s"}
     risks = check_risks(given["classes"])
     # Nothing crashes after the first run, which only looks for evidence.
@@ -160,7 +169,7 @@ def command(**given: Any) -> int:
         if given["dry_run"]:
             output.data("\n".join(planning.lines_of_choice(asked.experiment, known, risks)))
             return 0
-        given["searched"] = _chosen(asked, known, given["store"], risks)
+        given["searched"] = _chosen(asked, known, given["store"], risks, lent)
     # Lists of values are complete.
     ranges = [text for text in given["searched"] if "=" not in text or ".." in text]
     named = {text.partition("=")[0].strip().lower() for text in ranges}
@@ -181,7 +190,7 @@ def command(**given: Any) -> int:
     if given["dry_run"] and not given["print_spec"]:
         output.data("\n".join(planning.searched_line(dimension, known) for dimension in space))
     asked = replace(asked, experiment=experiment)
-    done = measured("tune", asked, given)
+    done = measured("tune", asked, given, lent=lent)
     if given["apply"]:
         _apply_proved(asked, done)
     return done.exit_code
@@ -210,7 +219,11 @@ def _known(asked: AskedExperiment, given: dict[str, Any]) -> planning.Known:
 
 
 def _chosen(
-    asked: AskedExperiment, known: planning.Known, store: str | None, risks: tuple[Risk, ...]
+    asked: AskedExperiment,
+    known: planning.Known,
+    store: str | None,
+    risks: tuple[Risk, ...],
+    lent: LentCluster,
 ) -> tuple[str, ...]:
     """Return the settings to search, from the evidence of one measured run; print each reason."""
     output.note("evidence: one run of the load as it is")
@@ -225,6 +238,7 @@ def _chosen(
         permissions=asked.permissions,
         store=Store.default(store),
         progress=Live(),
+        lent=lent,
     )
     if outcome.error is not None:
         raise outcome.error
