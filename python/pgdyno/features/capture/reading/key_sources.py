@@ -258,7 +258,9 @@ class KeySources:
         if user.is_of_queue:
             others = [taken for taken in others if taken.statement in self._queues]
         others = self._of_same_program(user, others)
-        enough = [t for t in others if left[t] - user.keys >= -_IN_FLIGHT_RATIO * given[t]]
+        enough = [t for t in others if left[t] >= user.keys] or [
+            t for t in others if left[t] - user.keys >= -_IN_FLIGHT_RATIO * given[t]
+        ]
         if not others:
             return None
         chosen = min(enough, key=left.__getitem__) if enough else max(others, key=left.__getitem__)

@@ -240,6 +240,11 @@ def _list(
         return None
     is_whole_list = len(lists) == len(observed.values)
     lists += cut
+    labels = column.distribution.labels if column is not None else ()
+    labels = labels or tuple(observed.labels)
+    if is_whole_list and all(items == lists[0] for items in lists) and set(lists[0]) <= set(labels):
+        # States of the program, such as all that are not final.
+        return Constant(value=f"{{{','.join(lists[0])}}}")
     if is_whole_list and (same := list_dependency(observed, lists, earlier)):
         return same
     if isinstance(known_key, Returned):

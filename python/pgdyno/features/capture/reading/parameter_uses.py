@@ -59,6 +59,7 @@ class Reader:
         self._changing = [item for name, item in nodes(tree) if name in changing]
         self._changed = ""
         self._passed = PassedParameters(nodes(tree))
+        self.as_long_as.update(self._passed.as_long_as)
         for statement in (*self._changing, tree):
             relation = statement.get("relation")
             if isinstance(relation, Mapping):

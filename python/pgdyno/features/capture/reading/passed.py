@@ -20,6 +20,8 @@ class PassedParameters:
     def __init__(self, parts: Iterator[tuple[str, Tree]]) -> None:
         """Args: parts, each part of the statement's tree with its name, in their order."""
         self._columns: dict[str, dict[str, tuple[Passed, ...]]] = {}
+        self.as_long_as: dict[int, int] = {}
+        """Arrays whose elements one query puts side by side: the first of them, by the others."""
         aliases: list[tuple[str, str]] = []
         for name, item in parts:
             alias = item.get("alias", {}) if isinstance(item.get("alias"), Mapping) else {}
@@ -43,6 +45,13 @@ class PassedParameters:
         pairs = zip(names, targets, strict=False)
         known = {own: tuple(self.of(target.get("val"))) for own, target in pairs if own}
         self._columns.setdefault(name, {}).update(known)
+        arrays = [
+            number
+            for target in targets
+            for number, is_list in self.of(target.get("val"))
+            if is_list and _is_call(target.get("val"))
+        ]
+        self.as_long_as |= {number: arrays[0] for number in arrays[1:] if number > arrays[0]}
 
     def _add_function(self, item: Tree, alias: Tree) -> None:
         """Note `unnest($1, $2) AS new(id, name)`."""
@@ -92,6 +101,12 @@ class PassedParameters:
             return self._columns.get(parts[-2], {}).get(parts[-1], ())
         known = [own[parts[0]] for own in self._columns.values() if parts and parts[0] in own]
         return known[0] if known else ()
+
+
+def _is_call(tree: Any) -> bool:
+    while isinstance(tree, Mapping) and "TypeCast" in tree:
+        tree = tree["TypeCast"].get("arg")
+    return isinstance(tree, Mapping) and "FuncCall" in tree
 
 
 def _names(parts: Any) -> list[str]:
