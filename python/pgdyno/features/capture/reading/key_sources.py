@@ -93,9 +93,16 @@ def givers_of(
         asked = {(use.table, use.column) for use in uses}
         for position, place in enumerate(parsed.outputs):
             column = columns.get(place)
-            if column is not None and column.is_unique and place not in asked:
+            if column is not None and _is_key(column) and place not in asked:
                 givers.setdefault(place, {})[Taken(statement=name, column=position)] = rows
     return givers
+
+
+def _is_key(column: ColumnShape) -> bool:
+    """Return whether a value is of one row; a UUID of a key is, as `id` of `(name, id)`."""
+    return column.is_unique or (
+        bool(column.key_position) and column.distribution.kind == "uuid" and not column.references
+    )
 
 
 def _is_written(use: Parameter) -> bool:
@@ -208,7 +215,7 @@ class KeySources:
             return
         for number, use in parsed.parameters.items():
             column = self._columns.get((use.table, use.column))
-            is_key = column is not None and column.is_unique and use.argument is None
+            is_key = column is not None and _is_key(column) and use.argument is None
             if is_key and use.use in ("equal", "list") and not use.writes_elements:
                 yield number - 1
 
