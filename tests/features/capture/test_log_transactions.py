@@ -294,7 +294,8 @@ def test_logs_without_a_statement_are_refused_with_what_they_have(tmp_path: Path
 
 
 def test_a_text_that_is_always_a_value_of_a_column_is_drawn_from_it(tmp_path: Path) -> None:
-    text = "SELECT t.aid FROM (SELECT $1 AS name) j JOIN pgbench_accounts t ON t.filler = j.name"
+    named = "SELECT lower($1) AS name"
+    text = f"SELECT t.aid FROM ({named}) j JOIN pgbench_accounts t ON t.filler = j.name"
     lines = [entry("1.a", n, text, (("mail", "sums")[n % 2],)) for n in range(20)]
     place = ("public.pgbench_accounts", "filler")
     for known, is_column in ((("mail", "sums", "news"), True), (("mail",), False)):
@@ -303,3 +304,37 @@ def test_a_text_that_is_always_a_value_of_a_column_is_drawn_from_it(tmp_path: Pa
         [source] = template.steps[0].parameters
         is_found = isinstance(source, OfColumn) and (source.table, source.column) == place
         assert is_found == is_column, source
+
+
+def test_a_text_has_one_stand_in_wherever_the_load_writes_or_asks_for_it(tmp_path: Path) -> None:
+    take = "UPDATE pgbench_accounts SET filler = $1 WHERE aid = $2"
+    done = "SELECT aid FROM pgbench_accounts WHERE filler = $1"
+    lines = [
+        entry("1.a", n, text, values)
+        for n in range(20)
+        for text, values in ((take, ("worker 77", str(n))), (done, ("worker 77",)))
+    ]
+    place = ("public.pgbench_accounts", "filler")
+    capture = capture_of(tmp_path, "".join(lines), {place: RawColumn(known=frozenset({"idle"}))})
+    given = [template.steps[0].parameters[0] for template in capture.templates]
+    shapes = [source.distribution for source in given if isinstance(source, Drawn)]
+    assert len(shapes) == 2
+    [[first], [other]] = [shape.hot for shape in shapes]
+    assert first == other
+    assert first.value != "worker 77"
+
+
+def test_a_key_that_is_mostly_missing_in_the_log_is_mostly_missing_in_the_mirror(
+    tmp_path: Path,
+) -> None:
+    text = "UPDATE pgbench_accounts SET bid = $1 WHERE aid = $2"
+    lines = [
+        entry("1.a", n, text, (None if n % 5 else str(n % 3), str(n * 17 % 1000)))
+        for n in range(60)
+    ]
+    [template] = capture_of(tmp_path, "".join(lines)).templates
+    source = template.steps[0].parameters[0]
+    assert isinstance(source, OfColumn)
+    assert source.by_frequency
+    assert source.distribution is not None
+    assert source.distribution.null_fraction == pytest.approx(0.8)

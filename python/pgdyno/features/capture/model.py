@@ -193,8 +193,8 @@ class OfColumn(CapturePart):
     column has a value, of a parameter that was never NULL. `kept`: the share of the draws in which
     a client takes its own value, which is always the same; the distribution is then that of the
     clients' values. `by_frequency`: the distribution is of places from 0 to 1 among the rows, those
-    with the most common values first. `given`: only of rows that have
-    these values, of the same or an earlier step.
+    with the most common values first; its NULLs are those of the parameter. `given`: only of rows
+    that have these values, of the same or an earlier step.
     """
 
     origin: Literal["column"] = Field("column", alias="from")

@@ -53,6 +53,11 @@ impl Stock {
         }
     }
 
+    /// Take the value that was kept first; `None` if there is none.
+    fn take(&self, queue: usize) -> Option<Box<[u8]>> {
+        self.queues[queue].lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
     /// Draw with the random numbers of a session's terminal.
     pub(super) fn draw<T>(
         &self,
@@ -149,9 +154,8 @@ impl<'a> Drawing<'a> {
                 slots.write(slot, |out| number.write(out));
             }
             Draw::Linear { .. } | Draw::Between { .. } => return self.derive(draw, slot, slots),
-            Draw::Taken { queue } => {
-                let queue = &self.stock.queues[*queue];
-                let taken = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            &Draw::Taken { queue } => {
+                let taken = self.stock.take(queue);
                 slots.set(slot, taken.as_deref());
                 return taken.is_some();
             }
@@ -216,11 +220,17 @@ impl<'a> Drawing<'a> {
         let only = if *is_one_value { Some(self.element(of, 0, slots)?) } else { None };
         let mut elements = Vec::new();
         let mut seen = HashSet::new();
-        for place in 0..count.min(LIST_MAX) {
+        let is_taken = matches!(**of, Draw::Taken { .. });
+        'places: for place in 0..count.min(LIST_MAX) {
             for _ in 0..if *is_distinct { TRIES_MAX } else { 1 } {
                 let element = match &only {
                     Some(element) => element.clone(),
-                    None => self.element(of, place, slots)?,
+                    None => match self.element(of, place, slots) {
+                        Some(element) => element,
+                        // Other transactions have left no more values.
+                        None if is_taken && !elements.is_empty() => break 'places,
+                        None => return None,
+                    },
                 };
                 if !*is_distinct || seen.insert(element.clone()) {
                     elements.push(element);
@@ -241,6 +251,7 @@ impl<'a> Drawing<'a> {
         let is_there = match *draw {
             Draw::Copy { slot, .. } => return Some(Element(slots.get(slot)?.map(Vec::from))),
             Draw::Turn { offset } => (place as i64 + offset).write(&mut text),
+            Draw::Taken { queue } => return Some(Element(Some(self.stock.take(queue)?.into_vec()))),
             ref draw => self.value(draw, &mut text),
         };
         Some(Element(is_there.then_some(text)))

@@ -126,6 +126,9 @@ impl Existing {
             Some(share) => least + (share * (distance((least, most)) as f64 + 1.0)) as i64,
             None => random.uniform(least, most),
         };
+        if access.by_frequency && access.values.is_some() && !is_drawn {
+            return Chosen::Nothing;
+        }
         let asked = is_drawn.then(|| number(&drawn)).flatten();
         match *self {
             Existing::Range { least, most } => Chosen::Number(match asked {
@@ -274,6 +277,15 @@ mod tests {
             let Chosen::Row(row) = keys.choose(&access, None, &mut random) else { panic!() };
             assert_eq!(keys.column(row, 0).unwrap(), wanted.as_bytes());
         }
+    }
+
+    #[test]
+    fn a_share_that_is_null_is_no_row() {
+        let keys = Existing::of_rows(1, vec![Some("a".as_bytes().into())], false);
+        let given = r#"{"kind":"real","distinct":1,"null_fraction":1.0,"bounds":["0","1"]}"#;
+        let given = Values::new(&serde_json::from_str(given).unwrap()).unwrap();
+        let access = Access { values: Some(Box::new(given)), by_frequency: true, ..EVENLY };
+        assert_eq!(keys.choose(&access, None, &mut Prng::from_seed(1)), Chosen::Nothing);
     }
 
     #[test]

@@ -212,6 +212,9 @@ class StepDrawing:
         return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
 
     def _of_column(self, step: int, source: OfColumn, own: Sequence[Source]) -> str | None:
+        shape = source.distribution
+        if source.by_frequency and shape and self._rng.random() < shape.null_fraction:
+            return None
         if source.group is None:
             rows = self._samples.rows(source.table, [source.column])
             known = [row[0] for row in rows if row[0] is not None]

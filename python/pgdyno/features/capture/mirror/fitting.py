@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
@@ -75,6 +76,9 @@ _FILTERS_MAX, _BASES_MAX = 4, 2
 _LENGTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 # The number of the parameters that come from one row; captures count from 0.
 _GROUP = 999
+_QUEUE = re.compile(r"\bSKIP\s+LOCKED\b", re.I)
+# Smaller whole numbers of a log stay as they are.
+_SHOWN = 100
 _FITTED = Constant | Drawn | OfColumn | ListOf | Between | Now
 Measured = tuple[float, float]
 _Key = TypeVar("_Key", bound=str | float | None)
@@ -164,17 +168,17 @@ class Fitting:
 
     def _fitted(self, statement: Statement, text: str, wanted: WantedWork) -> dict[int, Source]:
         used = self._uses(statement)
-        if not used:
+        if not used or (is_of_queue(text) and all(kind.origin == "log" for kind, _ in used)):
             return {}
         template, step = max(used, key=lambda use: use[0].rate_tps)
         types = self.types_of(text)
         # All uses get the same values, so only what is drawn anew in all of them is changed.
-        others = [kind.steps[number].parameters for kind, number in used]
+        others = [(kind, kind.steps[number].parameters) for kind, number in used]
         kept = {
             place
             for place in range(len(types))
             if not all(
-                place < len(own) and isinstance(own[place], _FITTED | Linear) for own in others
+                place < len(own) and _may_be_fitted(own[place], kind) for kind, own in others
             )
         }
         trial = _Trial(self, template, step, text, types, kept, len(used) == 1)
@@ -448,6 +452,30 @@ class _Trial:
                 yield connection
         finally:
             connection.execute("DEALLOCATE ALL")
+
+
+def _may_be_fitted(source: Source, kind: Template) -> bool:
+    """Return whether a parameter may have other values: not those that a log shows."""
+    if kind.origin == "log":
+        of = source.of if isinstance(source, ListOf) else source
+        if isinstance(of, Constant) and of.value is not None:
+            return False
+        if isinstance(of, Drawn) and _is_shown(of.distribution):
+            return False
+    return isinstance(source, _FITTED | Linear)
+
+
+def _is_shown(shape: Distribution) -> bool:
+    """Return whether a capture has the values themselves, and no stand-ins."""
+    if shape.kind in ("boolean", "enum"):
+        return True
+    values = [*(hot.value for hot in shape.hot), *shape.bounds]
+    return shape.kind == "integer" and all(abs(int(value)) < _SHOWN for value in values)
+
+
+def is_of_queue(text: str) -> bool:
+    """Return whether a statement takes rows of a queue: the load decides how many there are."""
+    return _QUEUE.search(text) is not None
 
 
 def wanted_of(statement: Statement) -> WantedWork | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from pgdyno.features.capture.model import Statement
 from pgdyno.features.capture.reading.parsed import Parsed
@@ -13,10 +14,14 @@ _FINDS_ROWS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A statement of the capture with what its text says, and how many rows a call has."""
+    """A statement of the capture with what its text says, and how many rows a call has.
+
+    `constants`: of the program, by number from 1, where a session showed them.
+    """
 
     statement: Statement
     parsed: Parsed
+    constants: Mapping[int, str | None] = field(default_factory=dict)
 
     @property
     def rows_per_call(self) -> float:

@@ -5,13 +5,20 @@ from __future__ import annotations
 from pgdyno.features.capture.model import Drawn, Source
 from pgdyno.features.capture.schema import ColumnShape
 
+_TEXTS = ("text", "character varying", "character", "name", "citext", "unknown")
+
 
 def is_inside(column: ColumnShape | None, type_: str) -> bool:
     """Return whether a column has arrays or ranges of values of a type, as in `during @> $1`."""
     if column is None or not type_ or type_ == column.type:
         return False
-    is_whole = type_.endswith(("[]", "range")) or type_.startswith("any")
-    return (column.type.endswith("[]") or column.distribution.kind == "range") and not is_whole
+    if type_.endswith(("[]", "range")) or type_.startswith("any"):
+        return False
+    if not column.type.endswith("[]"):
+        return column.distribution.kind == "range"
+    # The length of an array is a number beside a column of texts.
+    own = column.type.removesuffix("[]").partition("(")[0]
+    return type_ == own or (own in _TEXTS and type_ in _TEXTS)
 
 
 def element_of(column: ColumnShape) -> Source | None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from pgdyno.features.capture.model import Equal, Returned, Source
 from pgdyno.features.capture.reading.parameter_uses import Parameter
 from pgdyno.features.capture.reading.parsed import Parsed
 from pgdyno.features.capture.schema import ColumnShape
+
+
+@lru_cache(maxsize=10_000)
+def may_return_nothing(text: str) -> bool:
+    """Return whether an INSERT returns no key if the row is there: ON CONFLICT DO NOTHING."""
+    return re.search(r"\bDO\s+NOTHING\b", text, re.I) is not None
 
 
 class KeyFamilies:
@@ -53,6 +61,8 @@ class KeyFamilies:
         # A step that returns the column itself is nearer than one that refers to it.
         for step in reversed(range(len(earlier))):
             parsed, parameters = earlier[step]
+            if may_return_nothing(parsed.text):
+                continue
             if place in parsed.outputs and not self._is_asked(parameters, place):
                 return Returned(step=step, column=parsed.outputs.index(place))
         for step in reversed(range(len(earlier))):
@@ -60,6 +70,8 @@ class KeyFamilies:
             # A row that an UPDATE returns exists; one that it was asked for may not.
             is_new = parsed.kind in ("insert", "update")
             for position, output in enumerate(parsed.outputs):
+                if may_return_nothing(parsed.text):
+                    break
                 if output in alike and (is_new or not self._is_asked(parameters, output)):
                     return Returned(step=step, column=position)
             for number, other in parameters.items():

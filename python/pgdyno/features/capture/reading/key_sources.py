@@ -1,7 +1,8 @@
 """Keys of a template that must not be used twice: new values, and values of other transactions.
 
 A statement that changes a row by its key, and each key once, takes the key that another transaction
-returned. A unique column of an INSERT gets values that no row has.
+returned: of a queue, or of an INSERT that has just made it. A unique column of an INSERT gets
+values that no row has.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import MappingProxyType
 
 from pgdyno.engine.distribution import Distribution
@@ -26,6 +28,7 @@ from pgdyno.features.capture.model import (
     Step,
     Taken,
 )
+from pgdyno.features.capture.reading.parameter_uses import Parameter
 from pgdyno.features.capture.reading.parsed import Parsed
 from pgdyno.features.capture.schema import ColumnShape, SchemaObject, key_columns
 
@@ -80,31 +83,63 @@ def givers_of(
 ) -> dict[Place, dict[Taken, float]]:
     """Return the statements that return keys of each unique column while they change rows.
 
-    Args: id, text and calls of each statement. Returns: with each, how many calls it has.
+    Args: id, text and rows of each statement. Returns: with each, how many rows it returns.
     """
     givers: dict[Place, dict[Taken, float]] = {}
-    for name, parsed, calls in statements:
+    for name, parsed, rows in statements:
         if parsed.reads_only or parsed.reason:
             continue
-        asked = {(use.table, use.column) for use in parsed.parameters.values()}
+        uses = [use for use in parsed.parameters.values() if not _is_written(use)]
+        asked = {(use.table, use.column) for use in uses}
         for position, place in enumerate(parsed.outputs):
             column = columns.get(place)
-            if column is not None and column.is_unique and place not in asked:
-                givers.setdefault(place, {})[Taken(statement=name, column=position)] = calls
+            if column is not None and _is_key(column) and place not in asked:
+                givers.setdefault(place, {})[Taken(statement=name, column=position)] = rows
     return givers
+
+
+def _is_key(column: ColumnShape) -> bool:
+    """Return whether a value is of one row; a UUID of a key is, as `id` of `(name, id)`."""
+    return column.is_unique or (
+        bool(column.key_position) and column.distribution.kind == "uuid" and not column.references
+    )
+
+
+def _is_written(use: Parameter) -> bool:
+    return use.use == "insert" or use.writes_elements
+
+
+def takes_from_a_queue(parsed: Parsed) -> bool:
+    """Return whether a statement that gives keys has chosen rows that were there."""
+    return parsed.kind in ("update", "delete") or parsed.locks_rows
+
+
+def those_with_most_keys_first(kinds: Sequence[tuple[Sequence[Step], float]]) -> list[int]:
+    """Return the places of kinds of transactions, each with its calls, by the keys that they use.
+
+    So a batch of keys is taken from the statement that gives as many.
+    """
+
+    def keys(place: int) -> float:
+        steps, calls = kinds[place]
+        lists = [own for step in steps for own in step.parameters if isinstance(own, ListOf)]
+        return -calls * max((own.length.mean for own in lists), default=1.0)
+
+    return sorted(range(len(kinds)), key=keys)
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A statement that uses keys, the statements of its transaction, and its calls.
+    """A statement that uses keys, the statements of its transaction, and how many keys it uses.
 
-    `use_count_max`: how often it uses a key, on average.
+    `use_count_max`: how often it uses a key, on average. `is_of_queue`: only those of a queue.
     """
 
     statement: str
     own: AbstractSet[str]
-    calls: float
+    keys: float
     use_count_max: float = 1.0
+    is_of_queue: bool = False
 
 
 class KeySources:
@@ -117,26 +152,29 @@ class KeySources:
         givers: Mapping[Place, dict[Taken, float]],
         children: Mapping[str, AbstractSet[str]],
         sessions: Mapping[str, AbstractSet[object]] = MappingProxyType({}),
+        queues: AbstractSet[str] = frozenset(),
     ) -> None:
         """Args: children, of each table those whose rows forbid that a row of it is deleted;
-        sessions, those in which each statement was seen.
+        sessions, those in which each statement was seen; queues, statements that take from one.
         """
         self._columns, self._keys, self._givers = columns, keys, givers
         self._left = {place: dict(given) for place, given in givers.items()}
-        self._children, self._sessions = children, sessions
+        self._children, self._sessions, self._queues = children, sessions, queues
 
     def changed(
         self,
         steps: Sequence[Step],
         parsed: Sequence[Parsed],
         is_used_once: Callable[[int, int, float], bool] = lambda *_: True,
+        are_new: Callable[[int, int], bool] = lambda *_: False,
         *,
         calls: float,
     ) -> list[Step]:
         """Return the steps with their keys.
 
         Args: calls, how many transactions the template has; is_used_once, whether the mean value
-        of a parameter (step, place) was seen at most as often as the number given.
+        of a parameter (step, place) was seen at most as often as the number given; are_new,
+        whether its values were made shortly before.
         """
         sources = [list(step.parameters) for step in steps]
         own = {step.statement for step in steps}
@@ -150,12 +188,16 @@ class KeySources:
                 is_lonely = statement.kind == "delete" and self._leaves_children(number, parsed)
                 user = User(steps[number].statement, own, calls, most)
                 self._take(sources, root, user, is_lonely=is_lonely)
+            for position in list(self._changes_a_row(statement)):
+                root = root_of(sources, number, position)
+                if root is None or not is_used_once(*root, _TIMES_MAX):
+                    continue
+                is_of_queue = not are_new(*root)
+                user = User(steps[number].statement, own, calls, _TIMES_MAX, is_of_queue)
+                self._take(sources, root, user, is_lonely=False)
             if statement.written and statement.kind in ("insert", "update"):
                 self._renew(sources, number, parsed)
-        return [
-            step.model_copy(update={"parameters": tuple(changed)})
-            for step, changed in zip(steps, sources, strict=True)
-        ]
+        return [_with_sources(step, changed) for step, changed in zip(steps, sources, strict=True)]
 
     def _ends_a_row(self, parsed: Parsed) -> Iterator[int]:
         """Yield the places of keys whose row is deleted, or changed by a function."""
@@ -165,6 +207,16 @@ class KeySources:
                 continue
             is_deleted = parsed.kind == "delete" and use.table == parsed.written
             if is_deleted or (use.argument is not None and not parsed.reads_only):
+                yield number - 1
+
+    def _changes_a_row(self, parsed: Parsed) -> Iterator[int]:
+        """Yield the places of keys whose row is changed."""
+        if parsed.reads_only or parsed.kind in ("insert", "delete"):
+            return
+        for number, use in parsed.parameters.items():
+            column = self._columns.get((use.table, use.column))
+            is_key = column is not None and _is_key(column) and use.argument is None
+            if is_key and use.use in ("equal", "list") and not use.writes_elements:
                 yield number - 1
 
     def _leaves_children(self, number: int, parsed: Sequence[Parsed]) -> bool:
@@ -191,6 +243,8 @@ class KeySources:
         if not isinstance(inner, OfColumn):
             return
         place = inner.table, inner.column
+        if isinstance(source, ListOf):
+            user = replace(user, keys=user.keys * source.length.mean)
         taken: Source | None = self.giver(place, user)
         if is_lonely:
             taken = of_no_row(self._columns[place]) or taken
@@ -208,14 +262,18 @@ class KeySources:
         """
         given, left = self._givers.get(place, {}), self._left.get(place, {})
         others = [taken for taken in given if taken.statement not in user.own]
+        if user.is_of_queue:
+            others = [taken for taken in others if taken.statement in self._queues]
         others = self._of_same_program(user, others)
-        enough = [t for t in others if left[t] - user.calls >= -_IN_FLIGHT_RATIO * given[t]]
+        enough = [t for t in others if left[t] >= user.keys] or [
+            t for t in others if left[t] - user.keys >= -_IN_FLIGHT_RATIO * given[t]
+        ]
         if not others:
             return None
         chosen = min(enough, key=left.__getitem__) if enough else max(others, key=left.__getitem__)
-        if user.use_count_max > 1 and user.calls > user.use_count_max * given[chosen]:
+        if user.use_count_max > 1 and user.keys > user.use_count_max * given[chosen]:
             return None
-        left[chosen] -= user.calls
+        left[chosen] -= user.keys
         return chosen
 
     def _of_same_program(self, user: User, givers: list[Taken]) -> list[Taken]:
@@ -232,7 +290,7 @@ class KeySources:
     def _renew(self, sources: list[list[Source]], number: int, parsed: Sequence[Parsed]) -> None:
         """Give unique columns values that no row has, unless their row is new anyway."""
         statement = parsed[number]
-        if re.search(r"\bON\s+CONFLICT\b", statement.text, re.I):
+        if _settles_conflicts(statement.text):
             return
         wanted = "insert" if statement.kind == "insert" else "set"
         places = {
@@ -281,6 +339,22 @@ class KeySources:
         column = self._columns.get((own, name))
         if column is not None and not column.is_not_null:
             sources[at] = Constant(value=None)
+
+
+@lru_cache(maxsize=10_000)
+def _settles_conflicts(text: str) -> bool:
+    return re.search(r"\bON\s+CONFLICT\b", text, re.I) is not None
+
+
+def _with_sources(step: Step, sources: Sequence[Source]) -> Step:
+    """Return a step with its sources. Without a key to take, a program would not send it."""
+    taken = {
+        place
+        for place, own in enumerate(sources)
+        if isinstance(own.of if isinstance(own, ListOf) else own, Taken)
+    }
+    optional = tuple(place for place in step.optional if place not in taken)
+    return step.model_copy(update={"parameters": tuple(sources), "optional": optional})
 
 
 def of_no_row(column: ColumnShape) -> Source | None:

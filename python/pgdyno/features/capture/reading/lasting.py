@@ -74,7 +74,7 @@ class TransactionKind:
         """Yield the steps and places of parameters that are written into columns."""
         for number, statement in enumerate(self.parsed):
             for position, use in statement.parameters.items():
-                if use.use in ("insert", "set") or use.operator == "unnest":
+                if use.use in ("insert", "set") or use.writes_elements:
                     yield number, position - 1, (use.table, use.column)
 
 
@@ -152,7 +152,7 @@ class LastingRows:
         if reference is None or root is None or reference.table not in self._gone:
             return
         is_found = isinstance(root[1], Returned | Linear) and not self._columns[place].is_unique
-        is_list = kind.parsed[step].parameters[position + 1].operator == "unnest"
+        is_list = kind.parsed[step].parameters[position + 1].writes_elements
         if is_found and not is_list and not self._own(kind, step, position):
             kind.sources[step][position] = OfColumn(table=reference.table, column=reference.column)
 

@@ -25,13 +25,19 @@ from pgdyno.features.capture.reading.log_calls import Call, SessionPart
 from pgdyno.features.capture.reading.log_grouping import Grouping, StatementKey, TransactionGroup
 from pgdyno.features.capture.reading.log_reading import LogReading, Seen
 from pgdyno.features.capture.reading.log_statements import LoggedStatement
-from pgdyno.features.capture.reading.log_templates import Context, calls_of, templates_of
+from pgdyno.features.capture.reading.log_templates import (
+    Context,
+    calls_of,
+    templates_of,
+    written_values,
+)
 from pgdyno.features.capture.reading.log_transactions import Transaction, Transactions
 from pgdyno.features.capture.reading.means import MeansOfStatements
 from pgdyno.features.capture.reading.moves import with_moves
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parameter_sources import Sources
 from pgdyno.features.capture.reading.recorder import EXACT, Recorder, statement_id
+from pgdyno.features.capture.reading.stand_ins import StandIns
 from pgdyno.quantities import counted, milliseconds
 
 # For the price: lines of a transaction with prepared statements (three messages and two details
@@ -195,10 +201,16 @@ class Logged:
         return span_s + 1 if end["has_whole_seconds"] else max(span_s, 1e-3)
 
     def joined(
-        self, capture: Capture, types_of: TypesOf, raw: Raw, means: MeansOfStatements
+        self,
+        capture: Capture,
+        types_of: TypesOf,
+        raw: Raw,
+        means: MeansOfStatements,
+        stand_ins: StandIns | None = None,
     ) -> Capture:
         """Return the capture with the templates of the logs in place of those of statistics.
 
+        Args: stand_ins, those of the columns; a value of the logs has the same ones.
         Counters stay those of the statistics, where a statement has them. Others have the rows and
         blocks of as many mean calls since the server began to count.
         """
@@ -208,9 +220,18 @@ class Logged:
         types = _types(used.values(), types_of)
         rows = {shape.name: shape.rows for shape in capture.tables}
         sources = Sources(capture.columns, rows, capture.objects)
+        statements = list(self._statements(capture, groups, used, types, means))
+        columns = {(column.table, column.column): column for column in capture.columns}
         context = Context(
             ids=ids,
-            columns={(column.table, column.column): column for column in capture.columns},
+            rows={
+                own.text: own.counters.rows / own.counters.calls
+                for own in statements
+                if own.counters.calls and own.counters.rows
+            },
+            stand_ins=stand_ins or StandIns((), ()),
+            written=written_values(groups, self.grouping.statements, columns),
+            columns=columns,
             types=types,
             raw=raw,
             sources=sources,
@@ -226,7 +247,6 @@ class Logged:
             )
         )
         parsed = {ids[key]: statement.parsed for key, statement in used.items()}
-        statements = list(self._statements(capture, groups, used, types, means))
         recorder, recording = self._request.recorder, None
         if recorder is not None:
             statements += recorder.statements_but({statement.id for statement in statements})
@@ -235,7 +255,7 @@ class Logged:
         templates = tuple(counters.shared(templates))
         plain = [item.model_copy(update={"is_broken_by_load": False}) for item in capture.objects]
         objects = with_changes(capture.columns, plain, templates, parsed)
-        columns = with_moves(capture.columns, capture.objects, templates, parsed)
+        moved = with_moves(capture.columns, capture.objects, templates, parsed)
         header = {
             "sources": tuple(dict.fromkeys((*capture.header.sources, "log"))),
             "transaction_sample_ratio": self._request.sample_ratio,
@@ -252,7 +272,7 @@ class Logged:
                 "header": capture.header.model_copy(update=header),
                 "statements": tuple(statements),
                 "templates": templates,
-                "columns": columns,
+                "columns": moved,
                 "objects": objects,
                 "counters": tuple(counters.of(templates)),
                 "arrivals": self.grouping.seconds.arrivals(self._request.sample_ratio),

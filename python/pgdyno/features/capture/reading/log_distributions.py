@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
@@ -11,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pgdyno.engine.distribution import Distribution, Hot, ValueKind
-from pgdyno.features.capture.reading import times
+from pgdyno.features.capture.reading import documents, times
 from pgdyno.features.capture.reading.columns import RawColumn
 from pgdyno.features.capture.reading.log_calls import Value
 from pgdyno.features.capture.reading.observed import FloatArray, Observed, number_of
@@ -27,8 +28,13 @@ _HOT_MAX = 50
 # A value is hot if it is this much more common than the mean, and is seen this often.
 _HOT_TIMES, _HOT_CALLS = 10, 5
 SMALL = 100
+# What may be shown of the constants in a program's statements: short texts, and smaller numbers
+# that are arguments of functions or operators.
+_SHORT, _LARGE = 2, 10_000
+_SYSTEM_NAME = re.compile(r"pg_[a-z_]+")
 _BOOLEANS = frozenset(("t", "f", "true", "false"))
 TIMES = ("date", "timestamp", "timestamptz")
+_TEXTS = ("", "text", "character varying", "character", "unknown")
 _KIND_OF_CAST: dict[str, ValueKind] = {
     "smallint": "integer",
     "integer": "integer",
@@ -42,6 +48,7 @@ _KIND_OF_CAST: dict[str, ValueKind] = {
     "date": "date",
     "interval": "interval",
     "uuid": "uuid",
+    "bytea": "bytes",
     "json": "json",
     "jsonb": "json",
 }
@@ -143,11 +150,16 @@ def distribution_of(observed: Observed, kind: ValueKind) -> Distribution:
         labels = tuple(Hot(value=v[0], fraction=n / len(known)) for v, n in counts.most_common(2))
         return Distribution(kind="boolean", null_fraction=nulls, distinct=2, hot=labels)
     if kind == "json":
-        # Without bounds the engine makes whole documents.
         width = _width(observed.values)
-        return Distribution(kind=kind, null_fraction=nulls, distinct=len(counts), width=width)
-    texts = sorted(counts)
-    stand_ins = StandIns(texts, texts)
+        bounds: list[str] = []
+        if any(text.lstrip().startswith("[") for text in counts):
+            # Without bounds the engine makes an object, and a list has a row for each of its parts.
+            bounds = _documents(list(counts)[:_BOUNDS], observed.stand_ins)
+        return Distribution(
+            kind=kind, null_fraction=nulls, distinct=len(counts), width=width, bounds=tuple(bounds)
+        )
+    texts, stand_ins = sorted(counts), observed.stand_ins
+    stand_ins.avoid(texts)
     common = [(text, count) for text, count in counts.most_common(_HOT_MAX) if count > 1]
     if len(counts) > _HOT_MAX:
         mean = len(known) / len(counts)
@@ -164,6 +176,15 @@ def distribution_of(observed: Observed, kind: ValueKind) -> Distribution:
         hot=hot,
         bounds=tuple(bounds),
     )
+
+
+def _documents(known: Sequence[str], stand_ins: StandIns) -> list[str]:
+    """Return documents in the order of jsonb, with stand-ins for their values."""
+    keys, numbers = documents.kept_keys(known), documents.numbers_of(known)
+    stand_ins.avoid(documents.texts_of(known))
+    moved = dict(zip(numbers, stand_ins.numbers(numbers, Decimal(1)), strict=True))
+    made = {documents.replaced(text, keys, stand_ins.text, moved) for text in known}
+    return sorted(made, key=documents.place_of)
 
 
 def _width(values: Sequence[Value]) -> float:
@@ -230,7 +251,11 @@ def kind_of(
 ) -> ValueKind:
     """Return the kind of the values: that of their column, or what they look like."""
     # What changes a column may be of another type, such as the length of a text.
-    is_typed = observed.type in _KIND_OF_CAST and observed.use.use in ("change", "limit", "offset")
+    is_beside = observed.use.use in ("change", "limit", "offset")
+    is_typed = is_beside and (
+        observed.type in _KIND_OF_CAST
+        or (column is not None and observed.type not in (*_TEXTS, column.type))
+    )
     if column is not None and not is_typed and observed.use.use not in ("limit", "offset"):
         return column.distribution.kind
     if observed.type in _KIND_OF_CAST:
@@ -245,6 +270,21 @@ def kind_of(
     if known and set(known) <= _BOOLEANS:
         return "boolean"
     return "timestamptz" if numbers is not None and known else "text"
+
+
+def may_be_shown(value: str, observed: Observed, kind: ValueKind) -> bool:
+    """Return whether a constant is part of the program and not of the data."""
+    if observed.use.use in ("limit", "offset") or kind in ("boolean", "enum", "interval"):
+        return True
+    is_system = observed.is_literal and _SYSTEM_NAME.fullmatch(value)
+    if observed.type == "name" or observed.type.startswith("reg") or is_system:
+        # The name of an object of the schema, of a setting, or of the system.
+        return True
+    is_argument = observed.is_literal and observed.use.use in ("change", "other")
+    # A number that a column is compared with, or set to, may be a value of a row.
+    limit = _LARGE if is_argument else SMALL
+    is_short = observed.is_literal and len(value) <= _SHORT
+    return is_short or (is_whole(value) and abs(int(value)) < limit)
 
 
 def is_whole(value: str) -> bool:

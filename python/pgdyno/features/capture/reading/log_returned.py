@@ -8,7 +8,7 @@ each value up to a number that is the same for all values of a row.
 from __future__ import annotations
 
 from array import array
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -26,6 +26,7 @@ from pgdyno.features.capture.reading.parsed import Parsed
 # the times of a log are not exact, so that readers and writers may seem to have another order.
 _MOSTLY = 0.7
 _INSTANCES_MIN = 10
+_LOOK = 200
 # A value is one that was seen before in the row, unless nearly every transaction changes it.
 _CHANGES = 0.5
 
@@ -74,14 +75,13 @@ class Rows:
         # Of each row a number that is the same for the same key is enough.
         self._values: dict[tuple[int, str], _Value] = {}
         self._noted_count = 0
-        self._series: dict[tuple[int, int, int], ReturnedColumn] = {}
+        self._series: dict[int, dict[tuple[int, int], ReturnedColumn]] = defaultdict(dict)
 
     def of_kind(self, kind: int) -> dict[int, list[ReturnedColumn]]:
         """Return what the steps of a kind of transaction returned, by step."""
         by_step: dict[int, list[ReturnedColumn]] = {}
-        for (own, step, _), series in self._series.items():
-            if own == kind:
-                by_step.setdefault(step, []).append(series)
+        for (step, _), series in self._series.get(kind, {}).items():
+            by_step.setdefault(step, []).append(series)
         return by_step
 
     def follow(self, executions: Iterable[Execution]) -> None:
@@ -152,8 +152,10 @@ class Rows:
         if self._noted_count >= _NOTED_MAX:
             return
         self._noted_count += 1
-        key = (execution.place, step, column)
-        series = self._series.setdefault(key, ReturnedColumn(step, column))
+        of_kind = self._series[execution.place]
+        series = of_kind.get((step, column))
+        if series is None:
+            series = of_kind[step, column] = ReturnedColumn(step, column)
         series.instances.append(execution.number)
         series.values.append(known.value + added)
         series.rows.append(row)
@@ -199,6 +201,7 @@ def returned_source(
     """Return the returned column from which the values follow: plus a number, or a parameter."""
     if observed.numbers is None:
         return None
+    added_values: list[_Addend] = []
     for column in reversed(series):
         # Only the transactions of the values are needed to pair them.
         other = Observed(
@@ -219,7 +222,10 @@ def returned_source(
             continue
         difference = values - np.array(column.values)[theirs]
         is_known = np.mean(np.array(column.is_known)[theirs]) > _MOSTLY
-        for plus, added in _added(observed, parameters, mine):
+        added_values = added_values or list(_added(observed, parameters))
+        for plus, own, added in added_values:
+            if own is not None and own != mine:
+                continue
             offset = _offset(difference - added, rows, is_known=bool(is_known))
             if offset is None:
                 continue
@@ -229,21 +235,21 @@ def returned_source(
     return None
 
 
-def _added(
-    observed: Observed, parameters: Sequence[Observed], mine: Sequence[int]
-) -> Iterator[tuple[Plus | None, FloatArray]]:
+# What may be added to a returned value: a parameter, the places of the values, and the values.
+_Addend = tuple[Plus | None, list[int] | None, FloatArray | float]
+
+
+def _added(observed: Observed, parameters: Sequence[Observed]) -> Iterator[_Addend]:
     """Yield what may be added to a returned value: nothing, or a parameter with its sign."""
-    yield None, np.zeros(len(mine))
+    yield None, None, 0.0
     for other in parameters:
         if other.numbers is None:
             continue
         own, theirs = paired(observed, other)
-        if own != list(mine):
-            continue
         values = other.numbers[theirs]
         for slope in (1, -1):
             plus = Plus(step=other.step, parameter=other.position, slope=slope)
-            yield plus, slope * values
+            yield plus, own, slope * values
 
 
 def _changes(values: FloatArray, rows: FloatArray) -> float:
@@ -259,14 +265,22 @@ def _offset(difference: FloatArray, rows: FloatArray, *, is_known: bool) -> floa
 
     If values are known up to a number for each row, this number is taken for that of the row.
     """
-    difference = np.round(difference, 6)
-    if is_known:
-        [(value, count)] = Counter(difference.tolist()).most_common(1)
-        return float(value) if count >= _MOSTLY * len(difference) else None
-    seen = same = 0
-    for row in set(rows.tolist()):
-        own = difference[rows == row].tolist()
-        if len(own) > 1:
-            seen += len(own)
-            same += Counter(own).most_common(1)[0][1]
-    return 0.0 if seen >= _INSTANCES_MIN and same >= _MOSTLY * seen else None
+    for most in (_LOOK, len(difference)):
+        part = np.round(difference[:most], 6)
+        # If the first ones differ, the others are not looked at.
+        least = _MOSTLY if most >= len(difference) else _MOSTLY / 2
+        values, counts = np.unique(part, return_counts=True, equal_nan=False)
+        if is_known and counts.max() < least * len(part):
+            return None
+        if is_known and most >= len(difference):
+            return float(values[counts.argmax()])
+    order = np.lexsort((part, rows))
+    new_row = np.flatnonzero(np.diff(rows[order], prepend=rows[order[0]] - 1))
+    new_pair = np.diff(part[order], prepend=np.nan) != 0
+    new_pair[new_row] = True
+    pairs = np.flatnonzero(new_pair)
+    sizes = np.diff(pairs, append=len(order))
+    same = np.maximum.reduceat(sizes, np.searchsorted(pairs, new_row))
+    of_row = np.diff(new_row, append=len(order))
+    seen, equal = of_row[of_row > 1].sum(), same[of_row > 1].sum()
+    return 0.0 if seen >= _INSTANCES_MIN and equal >= _MOSTLY * seen else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from pgdyno.features.capture.reading.columns import RawColumn
 from pgdyno.features.capture.reading.copied import with_rows
 from pgdyno.features.capture.reading.described import Described
 from pgdyno.features.capture.reading.inner_values import element_of, is_inside
+from pgdyno.features.capture.reading.key_sources import those_with_most_keys_first
 from pgdyno.features.capture.reading.log_calls import Value
 from pgdyno.features.capture.reading.log_dependencies import Earlier, number
 from pgdyno.features.capture.reading.log_grouping import (
@@ -28,15 +30,20 @@ from pgdyno.features.capture.reading.log_returned import Execution, ReturnedColu
 from pgdyno.features.capture.reading.log_statements import LoggedStatement
 from pgdyno.features.capture.reading.log_values import source_of
 from pgdyno.features.capture.reading.never_null import is_optional, never_null
-from pgdyno.features.capture.reading.observed import Observed
+from pgdyno.features.capture.reading.observed import Observed, number_of
 from pgdyno.features.capture.reading.parameter_sources import Sources
 from pgdyno.features.capture.reading.parameter_uses import Parameter
 from pgdyno.features.capture.reading.parsed import Parsed
+from pgdyno.features.capture.reading.stand_ins import StandIns
 from pgdyno.features.capture.schema import ColumnShape
 
 # Fewer transactions than this do not show what parameters follow from.
 _TEXTS = ("", "text", "character varying")
 _ENOUGH = 10
+# Keys of rows just made: so many of them, and so correlated with time.
+_GROWING_MIN, _GROWING = 10, 0.9
+# Texts that a load writes again and again: so few, in so many transactions of a kind.
+_FEW, _LOOK = 50, 1_000
 
 # The sources of a step, and what decides its turns, by the steps up to it.
 Known = dict[Kind, tuple[tuple[Source, ...], Number | None]]
@@ -47,7 +54,7 @@ class Context:
     """What is known of the database. `ids`: of the statements. `types`: of parameters, by text.
 
     `raw`: values of columns; they are used and not kept. `sources`: what the schema says of keys.
-    `rows_of_copies`: their mean number of rows, by text.
+    `rows_of_copies`: their mean number of rows, by text. `rows`: of a call, by text.
     """
 
     ids: Mapping[StatementKey, str]
@@ -56,6 +63,22 @@ class Context:
     raw: Mapping[tuple[str, str], RawColumn]
     sources: Sources
     rows_of_copies: Mapping[str, float] = field(default_factory=dict)
+    rows: Mapping[str, float] = field(default_factory=dict)
+    stand_ins: StandIns = field(default_factory=lambda: StandIns((), ()))
+    written: Mapping[tuple[str, str], set[str]] = field(default_factory=dict)
+    """The values of each column that statements write, if they are few."""
+
+    def is_written(self, place: tuple[str, str], values: Sequence[Value]) -> bool:
+        """Return whether the load itself writes these values, which statistics do not know."""
+        if place not in self.written:
+            return False
+        seen = {item for value in values if value is not None for item in _elements(value)}
+        known = self.raw.get(place, RawColumn()).known
+        return seen <= self.written[place] and not seen <= known
+
+    def rows_a_call(self, parsed: Parsed) -> float:
+        """Return how many rows a call of a statement has; 1 if nobody counted them."""
+        return self.rows.get(parsed.text, 1.0)
 
     def fields_of(
         self, name: str, parsed: Parsed, before: Sequence[tuple[Parsed, dict[int, Parameter]]]
@@ -78,7 +101,7 @@ class Context:
         if use.use not in ("equal", "insert", "set", "list"):
             return None
         source = self.sources.dependency(before, (use.table, use.column))
-        is_written = use.use in ("insert", "set") or use.operator == "unnest"
+        is_written = use.use in ("insert", "set") or use.writes_elements
         if isinstance(source, Returned) and is_written:
             # A row that is only read may be missing, and then nothing would be written. If no row
             # was changed, the key does not exist.
@@ -142,12 +165,26 @@ def templates_of(
     used = {key: statements[key].parsed for group in groups for key in group.steps}
     calls = calls_of(groups)
     keys = context.sources.key_sources(
-        ((context.ids[key], parsed, calls[key][0]) for key, parsed in used.items()),
+        ((context.ids[key], p, calls[key][0] * context.rows_a_call(p)) for key, p in used.items()),
         {context.ids[key]: sessions for key, sessions in _sessions_of(groups).items()},
     )
     rows = _rows(groups, statements)
     known: Known = {}
     templates: list[Template] = []
+    kinds = [
+        (list(_steps(group, statements, context, rows.of_kind(place), known)), float(group.count))
+        for place, group in enumerate(groups)
+    ]
+    steps_of: dict[int, list[Step]] = {}
+    for place in those_with_most_keys_first(kinds):
+        group = groups[place]
+        steps_of[place] = keys.changed(
+            kinds[place][0],
+            [used[key] for key in group.steps],
+            partial(_is_used_once, group),
+            partial(_are_new, group),
+            calls=group.count,
+        )
     for place, group in enumerate(groups):
         name = name_of([statements[key].parsed for key in group.steps])
         names[name] += 1
@@ -160,12 +197,7 @@ def templates_of(
             protocol=protocol,
             steps=tuple(
                 with_rows(
-                    keys.changed(
-                        list(_steps(group, statements, context, rows.of_kind(place), known)),
-                        [used[key] for key in group.steps],
-                        partial(_is_used_once, group),
-                        calls=group.count,
-                    ),
+                    steps_of[place],
                     [used[key] for key in group.steps],
                     [context.rows_of_copies.get(used[key].text, 0.0) for key in group.steps],
                 )
@@ -177,6 +209,34 @@ def templates_of(
     counts = [group.count for group in groups]
     parsed = {context.ids[key]: statement for key, statement in used.items()}
     return context.sources.with_lasting_rows(zip(templates, counts, strict=True), parsed, keys)
+
+
+def written_values(
+    groups: Iterable[TransactionGroup],
+    statements: Mapping[StatementKey, LoggedStatement],
+    columns: Mapping[tuple[str, str], ColumnShape],
+) -> dict[tuple[str, str], set[str]]:
+    """Return the texts that statements write into columns again and again, such as states."""
+    seen: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for group in groups:
+        for step, key in enumerate(group.steps):
+            uses = statements[key].parsed.parameters.items()
+            places = {
+                n - 1: (own.table, own.column) for n, own in uses if _writes_text(own, columns)
+            }
+            for kept in group.kept[:_LOOK] if places else ():
+                for call, at in itertools.product(kept.calls_of(step), places):
+                    value = call.values[at] if at < len(call.values) else None
+                    seen[places[at]].update(_elements(value))
+    few = {place: own for place, own in seen.items() if len(own) <= _FEW}
+    return {place: set(own) for place, own in few.items() if own.total() >= 2 * len(own)}
+
+
+def _writes_text(use: Parameter, columns: Mapping[tuple[str, str], ColumnShape]) -> bool:
+    column = columns.get((use.table, use.column))
+    is_written = use.use in ("insert", "set") or use.writes_elements
+    is_free = column is not None and not column.is_unique and column.references is None
+    return is_written and is_free and column is not None and column.distribution.kind == "text"
 
 
 def _rows(
@@ -322,8 +382,31 @@ def _is_used_once(group: TransactionGroup, step: int, position: int, most: float
     for kept in group.kept:
         for call in kept.calls_of(step):
             value = call.values[position] if position < len(call.values) else None
-            seen.update(map(str, value) if isinstance(value, list) else [str(value)])
+            seen.update(_elements(value) or [str(value)])
     return 0 < sum(seen.values()) <= most * len(seen)
+
+
+def _elements(value: Value) -> list[str]:
+    """Return a value, or the elements of an array, as texts; nothing for NULL."""
+    if isinstance(value, list):
+        return list(map(str, value))
+    if not isinstance(value, str):
+        return []
+    return value[1:-1].split(",") if value[:1] == "{" and value[-1:] == "}" else [value]
+
+
+def _are_new(group: TransactionGroup, step: int, position: int) -> bool:
+    """Return whether the values, numbers, grow with time: they are keys of rows just made."""
+    numbers: list[float] = []
+    for kept in group.kept:
+        for call in kept.calls_of(step):
+            value = call.values[position] if position < len(call.values) else None
+            number = number_of(next(iter(_elements(value)), None))
+            numbers += [] if number is None else [number]
+    if len(numbers) < _GROWING_MIN:
+        return False
+    order = np.argsort(np.argsort(numbers))
+    return bool(np.corrcoef(order, np.arange(len(order)))[0, 1] > _GROWING)
 
 
 def _observed(
@@ -368,6 +451,8 @@ def _observed(
                 sessions=sessions,
                 is_literal=is_literal,
                 enums=context.enums,
+                stand_ins=context.stand_ins,
+                is_own=context.is_written((use.table, use.column), values),
             )
         )
     return made

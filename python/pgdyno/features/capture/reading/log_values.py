@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -43,27 +44,24 @@ from pgdyno.features.capture.reading.log_dependencies import (
     pairs_of,
 )
 from pgdyno.features.capture.reading.log_distributions import (
-    SMALL,
     TIMES,
     access_of,
     distribution_of,
     frequency_of,
-    is_whole,
     kind_of,
+    may_be_shown,
 )
 from pgdyno.features.capture.reading.log_sessions import kept_source
 from pgdyno.features.capture.reading.observed import FloatArray, Observed, beginning_of
 from pgdyno.features.capture.schema import ColumnShape
 
 _INSTANCES_MIN = 10
-# What may be shown of the constants in a program's statements: short texts, and smaller numbers
-# that are arguments of functions or operators.
-_SHORT, _LARGE = 2, 10_000
 _INTERVAL = re.compile(r"(?:[-+]?[\d.:]+\s*(?:[a-z]{0,12})\s*){1,8}", re.I)
 _TIME_WORDS = {"epoch", "infinity", "-infinity", "now", "today", "tomorrow", "yesterday"}
-_SYSTEM_NAME = re.compile(r"pg_[a-z_]+")
 # Nearly all values of a list are arrays; others were cut.
 _NEARLY_ALL = 0.99
+# A parameter is NULL more often than its column if the shares differ by more than this.
+_NULLS_ABOVE = 0.05
 # A number that was summed up is another one in most transactions.
 _CHANGES = 0.5
 # A time that follows the clock of the log this closely is "now".
@@ -130,7 +128,7 @@ def source_of(
     if (
         distinct == 1
         and not is_only_key
-        and _may_be_shown(known[0], observed, kind)
+        and may_be_shown(known[0], observed, kind)
         and len(known) == len(values)
     ):
         return Constant(value=known[0])
@@ -153,9 +151,16 @@ def _drawn(
     if column is not None and kind in ("enum", "boolean") and is_written:
         return Drawn(distribution=_of_labels(observed, kind, column))
     if column is not None and observed.use.use not in ("change", "limit", "offset"):
-        if places := frequency_of(observed, raw):
+        if observed.is_own and column.distribution.kind == "text":
+            # What the load itself writes there is found again, whatever rows a copy has.
+            return Drawn(distribution=distribution_of(observed, "text"))
+        if places := frequency_of(observed, raw) or _nulls(observed, column):
             return OfColumn(
-                table=column.table, column=column.column, distribution=places, by_frequency=True
+                table=column.table,
+                column=column.column,
+                distribution=places,
+                by_frequency=True,
+                is_not_null=not column.is_not_null,
             )
         access = access_of(observed.numbers, column, raw.range)
         if access is None and observed.use.use == "range" and not column.distribution.bounds:
@@ -169,6 +174,14 @@ def _drawn(
     if kind == "enum":
         return Drawn(distribution=_of_labels(observed, kind, None))
     return Drawn(distribution=distribution_of(observed, kind))
+
+
+def _nulls(observed: Observed, column: ColumnShape) -> Distribution | None:
+    """Return that a parameter is NULL more often than its column; None if it is not."""
+    nulls = sum(value is None for value in observed.values) / len(observed.values)
+    if nulls <= column.distribution.null_fraction + _NULLS_ABOVE:
+        return None
+    return Distribution(kind="real", null_fraction=nulls, bounds=("0", "1"), distinct=100)
 
 
 def _of_labels(observed: Observed, kind: ValueKind, column: ColumnShape | None) -> Distribution:
@@ -227,6 +240,11 @@ def _list(
         return None
     is_whole_list = len(lists) == len(observed.values)
     lists += cut
+    labels = column.distribution.labels if column is not None else ()
+    labels = labels or tuple(observed.labels)
+    if is_whole_list and all(items == lists[0] for items in lists) and set(lists[0]) <= set(labels):
+        # States of the program, such as all that are not final.
+        return Constant(value=f"{{{','.join(lists[0])}}}")
     if is_whole_list and (same := list_dependency(observed, lists, earlier)):
         return same
     if isinstance(known_key, Returned):
@@ -256,20 +274,25 @@ def _element(
         return Turn(offset=first)
     elements = elements_of(observed)
     # A column of a row that is new has no existing values, unless they are keys of another table.
-    is_new = observed.use.operator == "unnest" and column is not None and not column.is_unique
+    items = {str(item) for part in lists for item in part}
+    # Keys of another table exist; one key for all rows is a sign that the server makes the key.
+    is_key = column is not None and column.is_unique and len(items) > 1
+    is_new = observed.use.writes_elements and column is not None and not is_key
+    if is_new and column is not None and not column.is_unique:
+        # Names that rows have already, such as that of a queue, are chosen among these.
+        is_new = not items <= raw.known
     if column is not None and column.distribution.kind != "array" and not is_new:
         access = access_of(elements.numbers, column, raw.range)
         return OfColumn(table=column.table, column=column.column, distribution=access)
     few = slice(10 * len(lists))
-    some = Observed(
-        observed.step,
-        observed.position,
-        observed.use,
-        observed.type.removesuffix("[]"),
-        (),
-        [item for items in lists for item in items][few],
-        (),
-        enums=observed.enums,
+    some = replace(
+        observed,
+        type=observed.type.removesuffix("[]"),
+        instances=(),
+        values=[item for items in lists for item in items][few],
+        times_s=(),
+        sessions=(),
+        is_literal=False,
     )
     return _drawn(some, None, kind_of(some, None, None), raw)
 
@@ -321,18 +344,3 @@ def _word_or_window(observed: Observed, column: ColumnShape | None) -> Source | 
         [(window, _)] = Counter(observed.known()).most_common(1)
         return Constant(value=window if _INTERVAL.fullmatch(window) else "1 day")
     return None
-
-
-def _may_be_shown(value: str, observed: Observed, kind: ValueKind) -> bool:
-    """Return whether a constant is part of the program and not of the data."""
-    if observed.use.use in ("limit", "offset") or kind in ("boolean", "enum", "interval"):
-        return True
-    is_system = observed.is_literal and _SYSTEM_NAME.fullmatch(value)
-    if observed.type == "name" or observed.type.startswith("reg") or is_system:
-        # The name of an object of the schema, of a setting, or of the system.
-        return True
-    is_argument = observed.is_literal and observed.use.use in ("change", "other")
-    # A number that a column is compared with, or set to, may be a value of a row.
-    limit = _LARGE if is_argument else SMALL
-    is_short = observed.is_literal and len(value) <= _SHORT
-    return is_short or (is_whole(value) and abs(int(value)) < limit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from pgdyno.features.capture.reading import times
 from pgdyno.features.capture.reading.log_calls import Value
 from pgdyno.features.capture.reading.parameter_uses import Parameter
+from pgdyno.features.capture.reading.stand_ins import StandIns
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -26,7 +27,8 @@ class Observed:
     `instances`: the transaction of each value. `times_s`: Unix time of each call. `sessions`: the
     session of each call. `type`: as SQL, "" if it is not known. `is_literal`: it is a constant in
     the text of a statement that has other parameters, so a part of the program. `enums`: labels of
-    each enum of the schema.
+    each enum of the schema. `stand_ins`: those of the capture. `is_own`: statements of the load
+    write these values into the column.
     """
 
     step: int
@@ -39,6 +41,8 @@ class Observed:
     sessions: Sequence[str] = ()
     is_literal: bool = False
     enums: Sequence[frozenset[str]] = ()
+    is_own: bool = False
+    stand_ins: StandIns = field(default_factory=lambda: StandIns((), ()))
 
     @cached_property
     def labels(self) -> frozenset[str]:
@@ -129,8 +133,9 @@ def paired(own: Observed, other: Observed, most: int | None = None) -> tuple[lis
     If one step has several turns and the other has one, this value stands for all turns.
     Args: most, how many places at most.
     """
-    if own.instances == other.instances:
-        same = list(range(len(own.instances)))[:most]
+    if own.instances is other.instances or own.instances == other.instances:
+        count = len(own.instances)
+        same = list(range(count if most is None else min(most, count)))
         return same, same
     turn: Counter[int] = Counter()
     mine: list[int] = []

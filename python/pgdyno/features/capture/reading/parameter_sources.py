@@ -42,11 +42,14 @@ from pgdyno.features.capture.reading.key_sources import (
     children_of,
     fresh,
     givers_of,
+    takes_from_a_queue,
     unique_keys,
 )
 from pgdyno.features.capture.reading.lasting import LastingRows, TransactionKind
+from pgdyno.features.capture.reading.log_distributions import kind_of, may_be_shown
 from pgdyno.features.capture.reading.loops import LOOP_MIN, Loop, repeat_of
 from pgdyno.features.capture.reading.never_null import is_optional, may_be_null, never_null
+from pgdyno.features.capture.reading.observed import Observed
 from pgdyno.features.capture.reading.parameter_uses import Parameter
 from pgdyno.features.capture.reading.parsed import Parsed
 from pgdyno.features.capture.reading.whole_keys import NULL, with_whole_keys
@@ -104,12 +107,14 @@ class Sources(KeyFamilies):
         statements: Iterable[tuple[str, Parsed, float]],
         sessions: Mapping[str, AbstractSet[object]],
     ) -> KeySources:
-        """Return what changes the keys of templates with these statements: id, text, calls.
+        """Return what changes the keys of templates with these statements: id, text, rows.
 
         Args: sessions, those in which each statement was seen, by its id.
         """
-        givers = givers_of(statements, self._columns)
-        return KeySources(self._columns, self._unique, givers, self._children, sessions)
+        known = list(statements)
+        queues = {name for name, parsed, _ in known if takes_from_a_queue(parsed)}
+        givers = givers_of(known, self._columns)
+        return KeySources(self._columns, self._unique, givers, self._children, sessions, queues)
 
     def keys_with(self, use: Parameter) -> list[tuple[str, ...]]:
         """Return the columns of each unique key to which the column of a parameter belongs."""
@@ -228,6 +233,10 @@ class Sources(KeyFamilies):
         type_ = _typed(described.statement, number)
         if described.parsed.copies and column is not None:
             type_ = column.type
+        if number in described.constants and not described.parsed.copies:
+            constant = described.constants[number]
+            if constant is None or self._may_be_shown(constant, use, type_, column):
+                return Constant(value=constant)
         if column is not None and is_inside(column, type_):
             return element_of(column) or self._by_type(described, number, type_)
         if use.use in ("limit", "offset"):
@@ -276,6 +285,19 @@ class Sources(KeyFamilies):
             return Now()
         return OfColumn(table=use.table, column=use.column, group=group)
 
+    def _may_be_shown(
+        self, constant: str, use: Parameter, type_: str, column: ColumnShape | None
+    ) -> bool:
+        """Return whether a constant is a part of the program, and no value of a row."""
+        enums = [frozenset(own.distribution.labels) for own in self._columns.values()]
+        observed = Observed(
+            0, 0, use, type_, [0], [constant], (), is_literal=True, enums=sorted(enums, key=sorted)
+        )
+        kind = kind_of(observed, column, observed.numbers)
+        if kind == "enum":
+            return constant in (column.distribution.labels if column else observed.labels)
+        return may_be_shown(constant, observed, kind)
+
     def _looped(
         self,
         use: Parameter,
@@ -319,7 +341,7 @@ class Sources(KeyFamilies):
         is_numbered = column.distribution.kind == "integer" and not column.is_unique
         of = Turn(offset=min(map(int, values), default=1)) if is_numbered else fresh(column)
         rows = described.parsed.parameters.values()
-        lists = [self.list_before(earlier, _place_of(p)) for p in rows if p.operator == "unnest"]
+        lists = [self.list_before(earlier, _place_of(p)) for p in rows if p.writes_elements]
         other = next((known for known in lists if known is not None), None)
         return ListOf(
             of=of,
@@ -342,7 +364,7 @@ class Sources(KeyFamilies):
     ) -> Source:
         """Return an array: of all keys that an earlier step returned, or of existing values."""
         source = self.dependency(earlier, (column.table, column.column))
-        is_new = described.parsed.parameters[number].operator == "unnest"
+        is_new = described.parsed.parameters[number].writes_elements
         if isinstance(source, Returned) and not is_new:
             return source.model_copy(update={"pick": "all"})
         if is_new and (made := self._new_rows(described, number, column, earlier)):

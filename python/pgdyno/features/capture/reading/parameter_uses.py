@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pgdyno.features.capture.reading.functions import OWN_WORDS, Argument, Function
 from pgdyno.features.capture.reading.names import Names
+from pgdyno.features.capture.reading.passed import PassedParameters
 
 Use = Literal[
     "equal", "range", "distance", "list", "insert", "set", "change", "limit", "offset", "other"
@@ -29,6 +30,11 @@ class Parameter:
     operator: str = ""
     argument: Argument | None = None
     """Of a function, if the parameter is one."""
+
+    @property
+    def writes_elements(self) -> bool:
+        """Return whether the elements of an array are written, directly or by inner queries."""
+        return self.operator in ("unnest", "passed")
 
 
 class Reader:
@@ -52,6 +58,8 @@ class Reader:
         changing = ("InsertStmt", "UpdateStmt", "DeleteStmt")
         self._changing = [item for name, item in nodes(tree) if name in changing]
         self._changed = ""
+        self._passed = PassedParameters(nodes(tree))
+        self.as_long_as.update(self._passed.as_long_as)
         for statement in (*self._changing, tree):
             relation = statement.get("relation")
             if isinstance(relation, Mapping):
@@ -90,8 +98,10 @@ class Reader:
 
     def read(self) -> None:
         """Note what each parameter is for."""
-        if self._node == "InsertStmt":
-            self._read_insert()
+        for insert in [self._tree] * (self._node == "InsertStmt") + [
+            item for name, item in nodes(self._tree) if name == "InsertStmt"
+        ]:
+            self._read_insert(insert)
         # A name inside of WITH is first one of the table that is changed there.
         for inner in self._changing:
             self._changed = self.qualified(inner["relation"])
@@ -104,6 +114,8 @@ class Reader:
                 self._read_expression(item)
             elif name == "UpdateStmt":
                 self._read_update(item)
+            elif name == "SubLink" and item.get("subLinkType") == "ANY_SUBLINK":
+                self._read_any_of_query(item)
         for item in self._calls:
             self._read_call(item)
         if self._node == "UpdateStmt":
@@ -116,18 +128,23 @@ class Reader:
         for number in _parameters_in(self._tree):
             self.parameters.setdefault(number, Parameter("other"))
 
-    def _read_insert(self) -> None:
-        table = self.qualified(self._tree["relation"])
-        named = [item["ResTarget"]["name"] for item in self._tree.get("cols", ())]
+    def _read_insert(self, tree: Tree) -> None:
+        table = self.qualified(tree["relation"])
+        named = [item["ResTarget"]["name"] for item in tree.get("cols", ())]
         columns = named or self._names.columns(table)
-        select = self._tree.get("selectStmt", {}).get("SelectStmt", {})
+        select = tree.get("selectStmt", {}).get("SelectStmt", {})
         for row in select.get("valuesLists", ()):
             for column, item in zip(columns, row["List"]["items"], strict=False):
                 for number in alone(item):
                     self.parameters[number] = Parameter("insert", table, column)
         for column, item in zip(columns, select.get("targetList", ()), strict=False):
-            for number in alone(item["ResTarget"].get("val")):
-                self.parameters[number] = Parameter("insert", table, column)
+            self._note_passed(item["ResTarget"].get("val"), "insert", (table, column))
+
+    def _note_passed(self, value: Any, use: Use, place: tuple[str, str]) -> None:
+        """Note the parameters whose values, or elements, are written into a column."""
+        for number, is_list in self._passed.of(value):
+            own = Parameter("list", *place, "passed") if is_list else Parameter(use, *place)
+            self.parameters.setdefault(number, own)
 
     def _read_call(self, call: Tree) -> None:
         """Note the arguments of a function of the database, and the arrays of unnest."""
@@ -173,6 +190,11 @@ class Reader:
             use: Use = "set" if alone(target.get("val")) else "change"
             for number in _parameters_in(target.get("val")):
                 self.parameters[number] = Parameter(use, table, target["name"])
+            for number, is_list in self._passed.of(target.get("val")):
+                if not is_list and number in _parameters_in(target.get("val")):
+                    # A value or nothing, as in SET at = coalesce($1, now()).
+                    self.parameters[number] = Parameter("set", table, target["name"])
+            self._note_passed(target.get("val"), "set", (table, target["name"]))
             added = self._added(target.get("val"))
             if tree is self._tree and added is not None and added[:2] == (table, target["name"]):
                 self.adds[target["name"]] = added[2:]
@@ -196,10 +218,25 @@ class Reader:
                 use = "change"
             else:
                 use = "range"
+            if self._column(other) is None:
+                for number, is_list in self._passed.of(other):
+                    of = "list" if is_list and use == "equal" else use
+                    self.parameters.setdefault(number, Parameter(of, *place, operator))
             distant = _distance(other) if use == "range" else None
             for number in _parameters_in(other):
                 own = "distance" if number == distant else use
                 self.parameters.setdefault(number, Parameter(own, *place, operator))
+
+    def _read_any_of_query(self, item: Tree) -> None:
+        """Note `id IN (SELECT unnest($1))`."""
+        place = self._column(item.get("testexpr"))
+        if place is None:
+            return
+        targets = item.get("subselect", {}).get("SelectStmt", {}).get("targetList", ())
+        for target in targets[:1]:
+            for number, is_list in self._passed.of(target["ResTarget"].get("val")):
+                use: Use = "list" if is_list else "equal"
+                self.parameters.setdefault(number, Parameter(use, *place, "="))
 
     def _added(self, tree: Any) -> tuple[str, str, int, int] | None:
         """Return table, column, sign and parameter of a column plus or minus a parameter."""

@@ -26,6 +26,8 @@ _SHORT = 3
 _WORD = re.compile(r"\s+|\S+")
 # A text of fewer characters may be equal to another value by chance.
 SEARCHABLE = 6
+# They show nothing.
+_EMPTY = ("", "\\x", "{}", "[]")
 
 
 class StandIns:
@@ -54,8 +56,13 @@ class StandIns:
     def text(self, value: str) -> str:
         """Return the stand-in of a text: as many characters."""
         if value not in self._texts:
-            self._texts[value] = self._text_between(value, "")
+            is_shown = value in self._shown or value.strip() in _EMPTY
+            self._texts[value] = value if is_shown else self._text_between(value, "")
         return self._texts[value]
+
+    def avoid(self, values: Iterable[str]) -> None:
+        """Note more values that no stand-in may have."""
+        self._known.update(value for value in values if len(value) >= SEARCHABLE)
 
     def numbers(
         self, values: Sequence[Decimal], step: Decimal, *, unit: Decimal | None = None

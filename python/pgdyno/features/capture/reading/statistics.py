@@ -39,6 +39,7 @@ from pgdyno.features.capture.reading.means import MeansOfStatements
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parsed import Parsed, parse
 from pgdyno.features.capture.reading.schema import read_schema
+from pgdyno.features.capture.reading.sent_constants import constants_of
 from pgdyno.features.capture.reading.sources import SourceSeen, sources_of
 from pgdyno.features.capture.reading.stand_ins import StandIns
 from pgdyno.features.capture.reading.utilities import query_of
@@ -147,12 +148,12 @@ class Reading:
         ordered = [text for (text,) in self.source.execute(catalog.SORTED_SQL, [texts])]
         known = {value for seen in statistics.values() for value in seen.values}
         shown = literals_of([item.sql for item in schema.objects if item.kind != "function"])
-        stand_ins = StandIns(ordered, known, shown=shown)
+        self.stand_ins = stand_ins = StandIns(ordered, known, shown=shown)
         shapes = ColumnShapes(schema, statistics, stand_ins, keeps_values=self._keeps_values)
         self.columns = with_parts(shapes.all(), schema.tables)
         self.kept = shapes.kept
         self.raw = raw_columns(schema, statistics)
-        # The values are not needed any more, and the key ends with this object.
+        # The values are not needed any more.
         self.statistics = {}
 
     def _read_texts(self) -> None:
@@ -306,6 +307,11 @@ class Reading:
                 statement.reason = "refused"
         return parsed
 
+    def _constants(self) -> dict[Key, dict[int, str | None]]:
+        sent = self._counting.counted.sent
+        texts = {key: text for key, (text, _) in self._texts.items() if text and key in sent}
+        return {key: constants_of(text, sent[key]) for key, text in texts.items()}
+
     def capture(self) -> Capture:
         """Return the capture of what was counted so far."""
         return Assembly(
@@ -321,6 +327,7 @@ class Reading:
             types=self._types,
             roles={key: role for key, (_, role) in self._texts.items()},
             parsed=self._parsed(),
+            constants=self._constants(),
             own=self._own,
         ).capture()
 
@@ -359,6 +366,7 @@ def statements_sent() -> dict[str, str]:
             ("counters", counted.counters_sql(version, "SCHEMA")),
             ("texts", counted.texts_sql(version, "SCHEMA")),
             ("activity", counted.activity_sql(version, "DATABASE")),
+            ("constants of programs", counted.sent_sql(version, "DATABASE") or ""),
         ):
             named[f"{name}, PostgreSQL {version} or later"] = sql
     named["extension"], named["right"] = SCHEMA_SQL, counted.right_sql("SCHEMA")

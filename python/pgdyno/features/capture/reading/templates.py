@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from pgdyno.features.capture.model import LeftOut, Template
+from pgdyno.features.capture.model import LeftOut, Step, Template
 from pgdyno.features.capture.reading.copied import with_rows
 from pgdyno.features.capture.reading.described import Described
 from pgdyno.features.capture.reading.grouping import StatementGroup
 from pgdyno.features.capture.reading.guessed import with_existing_keys
+from pgdyno.features.capture.reading.key_sources import those_with_most_keys_first
 from pgdyno.features.capture.reading.parameter_sources import Sources
 
 
@@ -29,17 +30,22 @@ def templates_of(
     templates: list[Template] = []
     names: dict[str, int] = {}
     keys = sources.key_sources(
-        ((name, d.parsed, d.statement.counters.calls) for name, d in statements.items()),
+        ((name, d.parsed, d.statement.counters.rows) for name, d in statements.items()),
         sessions,
     )
-    for group in groups:
+    texts = {name: d.parsed for name, d in statements.items()}
+    kinds = [(list(sources.steps(group, statements)), group.calls) for group in groups]
+    steps_of: dict[int, list[Step]] = {}
+    for place in those_with_most_keys_first(kinds):
+        parsed = [texts[step] for step in groups[place].turns]
+        steps_of[place] = keys.changed(kinds[place][0], parsed, calls=kinds[place][1])
+    for place, group in enumerate(groups):
         name = _name(group, statements)
         names[name] = names.get(name, 0) + 1
         numbered = name if names[name] == 1 else f"{name} ({names[name]})"
         parsed = [statements[step].parsed for step in group.turns]
-        changed = keys.changed(list(sources.steps(group, statements)), parsed, calls=group.calls)
         described = [statements[step] for step in group.turns]
-        changed = list(with_existing_keys(changed, described, sources))
+        changed = list(with_existing_keys(steps_of[place], described, sources))
         steps = tuple(with_rows(changed, parsed, [d.rows_per_call for d in described]))
         templates.append(
             Template(
@@ -50,7 +56,6 @@ def templates_of(
             )
         )
     calls = [group.calls for group in groups]
-    texts = {name: d.parsed for name, d in statements.items()}
     return sources.with_lasting_rows(zip(templates, calls, strict=True), texts, keys)
 
 

@@ -265,7 +265,8 @@ def _carry_out(
             capture = reading.capture()
             if logged is not None:
                 types, raw = reading.types_of, reading.raw
-                capture = logged.joined(capture, types, raw, reading.means())
+                means, stand_ins = reading.means(), reading.stand_ins
+                capture = logged.joined(capture, types, raw, means, stand_ins)
             capture = with_harmless_load(permitted(capture))
             _write(path, capture)
             partial.unlink(missing_ok=True)
