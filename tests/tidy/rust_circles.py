@@ -16,14 +16,6 @@ PATH = re.compile(r"\b(?:crate|self|super)(?:::\w+)+")
 DEFINED = re.compile(r"\b(?:struct|enum|trait|type|fn|const|static|union|macro_rules!)\s+(\w+)")
 
 
-# Files in a circle that has not been opened yet; no other file may join them.
-KNOWN = (
-    re.compile(r"crates/logs/src/(csv|reader|stderr)\.rs"),
-    re.compile(r"crates/programs/mirror/src/program/\w+\.rs"),
-    re.compile(r"crates/programs/mirror/src/values/\w+\.rs"),
-)
-
-
 @dataclass
 class Module:
     """One file of a crate: the names that it defines, and those that it passes on."""
@@ -44,8 +36,7 @@ def circles(sources: Sequence[Source]) -> Iterator[str]:
         needs = {place: _needs(place, modules) for place in modules}
         for group in _groups(needs):
             paths = sorted(modules[place].path for place in group)
-            if not any(all(known.fullmatch(path) for path in paths) for known in KNOWN):
-                yield f"{crate}: {', '.join(paths)}"
+            yield f"{crate}: {', '.join(paths)}"
 
 
 def _crates(sources: Sequence[Source]) -> dict[str, dict[tuple[str, ...], Module]]:

@@ -2,8 +2,7 @@
 
 use std::mem;
 
-use crate::message::{Message, digits, severity};
-use crate::reader::{Counts, MESSAGE_BYTES_MAX};
+use crate::message::{Counts, MESSAGE_BYTES_MAX, Message, digits, severity};
 use crate::time;
 
 /// Joins lines to records. The columns are those of every version since 9.0; newer versions added

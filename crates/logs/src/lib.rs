@@ -23,6 +23,6 @@ mod words;
 
 pub use events::Event;
 pub use lines::{Lines, Written};
-pub use message::{Message, Severity};
+pub use message::{Counts, Message, Severity};
 pub use prefix::Prefix;
-pub use reader::{Beginning, Counts, Format, Reader, Trouble};
+pub use reader::{Beginning, Format, Reader, Trouble};

@@ -2,6 +2,9 @@
 
 use crate::words::{LANGUAGES, Words};
 
+/// What a message keeps of its texts; the rest is dropped and counted.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 4 << 20;
+
 /// How bad a message is.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
@@ -262,4 +265,18 @@ pub(crate) fn label(word: &[u8]) -> Option<Label> {
             _ => Some(Label::Further),
         }
     })
+}
+
+/// What was read, and what could not be.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Counts {
+    pub bytes: u64,
+    pub messages: u64,
+    /// Lines that belong to no message, such as those of a message whose beginning is missing.
+    pub unreadable_lines: u64,
+    /// Messages that were longer than 4 MiB.
+    pub cut_messages: u64,
+    /// Messages in whose middle a file ends: they are dropped.
+    pub torn_messages: u64,
+    pub nul_bytes: u64,
 }

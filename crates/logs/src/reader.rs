@@ -1,13 +1,11 @@
 //! The reader: takes the bytes of a log in pieces of any size, and passes on its messages.
 
 use crate::csv::{Csv, begins_record};
-use crate::message::Message;
+use crate::message::{Counts, MESSAGE_BYTES_MAX, Message};
 use crate::prefix::Prefix;
 use crate::stderr::Stderr;
 use crate::{json, time};
 
-/// What a message keeps of its texts; the rest is dropped and counted.
-pub(crate) const MESSAGE_BYTES_MAX: usize = 4 << 20;
 /// A line is longer than a message only if it is damaged.
 const LINE_BYTES_MAX: usize = 2 * MESSAGE_BYTES_MAX;
 
@@ -89,20 +87,6 @@ impl Beginning {
         }
         Ok(Beginning { format: Format::Stderr(prefix), time_ns })
     }
-}
-
-/// What was read, and what could not be.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Counts {
-    pub bytes: u64,
-    pub messages: u64,
-    /// Lines that belong to no message, such as those of a message whose beginning is missing.
-    pub unreadable_lines: u64,
-    /// Messages that were longer than 4 MiB.
-    pub cut_messages: u64,
-    /// Messages in whose middle a file ends: they are dropped.
-    pub torn_messages: u64,
-    pub nul_bytes: u64,
 }
 
 #[derive(Debug)]

@@ -2,9 +2,8 @@
 
 use std::mem;
 
-use crate::message::{Label, Message, label};
+use crate::message::{Counts, Label, MESSAGE_BYTES_MAX, Message, label};
 use crate::prefix::Prefix;
-use crate::reader::{Counts, MESSAGE_BYTES_MAX};
 
 /// Where the next lines that begin with a tab belong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

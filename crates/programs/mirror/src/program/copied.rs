@@ -4,8 +4,8 @@
 use super::drawing::{Drawing, Stock};
 use super::existing::Chosen;
 use super::slots::Slots;
-use super::sources::{Draw, Length};
-use super::template::{OfRow, Planner};
+use super::sources::Planner;
+use super::step::{CopiedRows, Draw, Length};
 use crate::load::{MirrorStep, ParameterSource, Take};
 use pgdyno_engine::outcome::Stopped;
 use pgdyno_engine::program::Parameter;
@@ -13,17 +13,6 @@ use pgdyno_engine::program::Session;
 
 /// Rows are sent in blocks of this size. Between two of them the thread serves other clients.
 const BLOCK_BYTES: usize = 32 << 10;
-
-/// How to make the rows of a COPY.
-#[derive(Debug)]
-pub(super) struct CopiedRows {
-    count: Length,
-    /// Fields that come from rows of tables: the places of the fields are the slots.
-    rows: Vec<OfRow>,
-    /// The other fields, each with its place.
-    draws: Vec<(usize, Draw)>,
-    width: usize,
-}
 
 /// A row that is being made.
 #[derive(Debug, Default)]

@@ -5,12 +5,11 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use pgdyno_script::Prng;
 
-use super::existing::{Access, Chosen};
+use super::existing::Chosen;
 use super::keys::Keys;
 use super::number;
 use super::slots::{Element, Slots, elements, sort, write_record};
-use super::sources::{Draw, Length};
-use super::template::Step;
+use super::step::{Access, Draw, Length, Step};
 use pgdyno_engine::clock::now_ns;
 use pgdyno_engine::contract::job::ClockPair;
 use pgdyno_engine::program::Parameter;

@@ -5,8 +5,10 @@ use std::ops::Range;
 
 use pgdyno_script::Prng;
 
-use super::keys::{Facts, Kind, Wanted, ends, scrambled};
+use super::catalog::{Facts, Kind, Wanted, ends};
+use super::number::scrambled;
 use super::slots::Value;
+use super::step::Access;
 use crate::values::Values;
 use pgdyno_engine::dataset::sql::quote_identifier;
 use pgdyno_engine::program::{Session, Unready};
@@ -172,19 +174,6 @@ impl Existing {
 async fn count(session: Session<'_>, table: &str) -> Result<i64, Unready> {
     let sql = format!("SELECT count(*) FROM {table}");
     Ok(session.ask(&sql, |rows| Ok(rows.one::<(i64,)>()?)).await?.0)
-}
-
-/// How the keys of a column are used.
-#[derive(Debug)]
-pub(super) struct Access {
-    /// The distribution of the accesses; absent = every row is equally likely.
-    pub(super) values: Option<Box<Values>>,
-    /// The ends of the column in the source.
-    pub(super) range: Option<(i64, i64)>,
-    /// Share of the draws in which a client takes the value that it keeps.
-    pub(super) kept: f64,
-    /// The distribution is of places among the rows, the most common values first.
-    pub(super) by_frequency: bool,
 }
 
 fn number(text: &[u8]) -> Option<i64> {

@@ -3,6 +3,7 @@
 //! The job has the templates. Before the load `keys` reads which keys exist. Then a transaction is
 //! the `walk` through the steps of its template, whose values come from `drawing`.
 
+mod catalog;
 mod copied;
 mod counts;
 mod drawing;
@@ -14,19 +15,17 @@ mod recording;
 mod replay;
 mod slots;
 mod sources;
+mod step;
 mod template;
 mod walk;
 
 use std::sync::{Arc, OnceLock};
 
 use self::drawing::Stock;
-use self::keys::Keys;
-use self::needs::refuse_missing_tables;
-use self::template::{KeysOfJob, Template};
+use self::sources::KeysOfJob;
+use self::walk::Run;
 use pgdyno_engine::contract::job::{Protocol, Templates};
-use pgdyno_engine::program::{
-    Asked, BoxFuture, Mix, Native, Planned, Running, Session, Transactions, Unready,
-};
+use pgdyno_engine::program::{Asked, Mix, Native, Planned};
 use serde_json::Value;
 
 use crate::load::MirrorLoad;
@@ -87,38 +86,5 @@ impl Native for Mirror {
         let settings = load.settings.iter().map(|(name, value)| (name.clone(), value.clone()));
         let settings = settings.collect();
         Ok(Planned { types, mix: Mix::Even, transactions: Arc::new(run), settings })
-    }
-}
-
-/// A run: its templates, and what their values are taken from.
-#[derive(Debug)]
-struct Run {
-    templates: Vec<Template>,
-    wanted: KeysOfJob,
-    stock: Stock,
-    tables: Vec<String>,
-    /// Each transaction is rolled back.
-    is_probe: bool,
-    /// Roles of the load that the database lacks, or that this user may not take.
-    missing_roles: OnceLock<Vec<String>>,
-}
-
-impl Transactions for Run {
-    fn prepare<'s>(&'s self, session: Session<'s>) -> BoxFuture<'s, Result<(), Unready>> {
-        Box::pin(async move {
-            if self.stock.keys.get().is_none() {
-                refuse_missing_tables(&self.tables, session).await?;
-                self.look_at_roles(session).await?;
-                let KeysOfJob { existing, fresh, .. } = &self.wanted;
-                let keys = Keys::read(session, existing, fresh, self.stock.terminals).await?;
-                // Another thread may have read the same, because no transaction has begun.
-                self.stock.keys.get_or_init(|| keys);
-            }
-            Ok(())
-        })
-    }
-
-    fn run<'s>(&'s self, number: usize, session: Session<'s>) -> Running<'s> {
-        Box::pin(self.transaction(&self.templates[number], session))
     }
 }

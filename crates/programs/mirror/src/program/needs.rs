@@ -1,8 +1,7 @@
 //! What a load needs in the database: its tables, and the roles that its statements take, which a
 //! copy of the source may lack.
 
-use super::Run;
-use super::template::Step;
+use super::step::Template;
 use pgdyno_engine::contract::record::WarningKind;
 use pgdyno_engine::dataset::sql::quote_literal;
 use pgdyno_engine::outcome::Remark;
@@ -20,40 +19,35 @@ pub(super) fn role_of(text: &str) -> Option<&str> {
     FORMS.iter().find_map(|(before, after)| text.strip_prefix(before)?.strip_suffix(after))
 }
 
-impl Run {
-    /// Ask which roles of the load this user cannot take, and warn of each.
-    pub(super) async fn look_at_roles(&self, session: Session<'_>) -> Result<(), Unready> {
-        let steps = self.templates.iter().flat_map(|template| &template.steps);
-        let mut roles: Vec<_> = steps.filter_map(|step| step.role.as_deref()).collect();
-        roles.sort_unstable();
-        roles.dedup();
-        if roles.is_empty() {
-            return Ok(());
-        }
-        let list: Vec<_> = roles.into_iter().map(quote_literal).collect();
-        let sql = format!(
-            "SELECT name FROM unnest(ARRAY[{}]::text[]) AS name WHERE NOT EXISTS (SELECT FROM \
-             pg_catalog.pg_roles WHERE rolname = name AND pg_catalog.pg_has_role(oid, 'MEMBER'))",
-            list.join(", ")
-        );
-        let missing = query_names(session, &sql).await?;
-        for role in self.missing_roles.get_or_init(|| missing) {
-            session.warn(Remark {
-                kind: WarningKind::StatementRefused,
-                message: format!("the load takes role {role}, which this user cannot take here"),
-                hint: "its statements run as the user of the connection; to have them run as in \
-                       the source, create the role and grant it"
-                    .to_owned(),
-            });
-        }
-        Ok(())
+/// Ask which roles of the load this user cannot take, and warn of each.
+pub(super) async fn missing_roles(
+    templates: &[Template],
+    session: Session<'_>,
+) -> Result<Vec<String>, Unready> {
+    let steps = templates.iter().flat_map(|template| &template.steps);
+    let mut roles: Vec<_> = steps.filter_map(|step| step.role.as_deref()).collect();
+    roles.sort_unstable();
+    roles.dedup();
+    if roles.is_empty() {
+        return Ok(Vec::new());
     }
-
-    /// Return whether a step takes a role that is missing.
-    pub(super) fn lacks_role(&self, step: &Step) -> bool {
-        let Some(role) = &step.role else { return false };
-        self.missing_roles.get().is_some_and(|missing| missing.iter().any(|name| **name == **role))
+    let list: Vec<_> = roles.into_iter().map(quote_literal).collect();
+    let sql = format!(
+        "SELECT name FROM unnest(ARRAY[{}]::text[]) AS name WHERE NOT EXISTS (SELECT FROM \
+         pg_catalog.pg_roles WHERE rolname = name AND pg_catalog.pg_has_role(oid, 'MEMBER'))",
+        list.join(", ")
+    );
+    let missing = query_names(session, &sql).await?;
+    for role in &missing {
+        session.warn(Remark {
+            kind: WarningKind::StatementRefused,
+            message: format!("the load takes role {role}, which this user cannot take here"),
+            hint: "its statements run as the user of the connection; to have them run as in \
+                   the source, create the role and grant it"
+                .to_owned(),
+        });
     }
+    Ok(missing)
 }
 
 /// Check that the database has these tables of the capture.

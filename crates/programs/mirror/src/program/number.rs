@@ -42,6 +42,13 @@ pub(super) fn write_instant(unix_us: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(b"+00");
 }
 
+/// The last steps of splitmix64: every input has another output.
+pub(super) fn scrambled(number: u64) -> u64 {
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

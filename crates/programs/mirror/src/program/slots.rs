@@ -1,6 +1,6 @@
 //! The values of one transaction: parameters that were sent, and columns that were returned.
 
-use super::sources::{Counted, Number};
+use super::step::{Counted, Number};
 use crate::load::Take;
 use pgdyno_engine::program::Parameter;
 

@@ -1,86 +1,79 @@
 //! How to get the value of a parameter, planned from its source in the job.
 
+use super::catalog::Wanted;
 use super::counts::{Counts, is_spread};
-use super::existing::Access;
-use super::keys::Wanted;
-use super::template::{Planner, Return, access_of, place_of};
-use crate::load::{Count, ParameterSource, Pick, Take};
+use super::step::{Access, Counted, Draw, Length, Number, OfRow, Return};
+use crate::load::{Count, MirrorTemplate, ParameterSource, Pick, Take};
 use crate::values::Values;
 
-/// How to get a value.
-#[derive(Debug)]
-pub(super) enum Draw {
-    Constant(Option<String>),
-    Drawn(Box<Values>),
-    Copy {
-        slot: usize,
-        take: Take,
-    },
-    /// The first one, or the other one if it does not exist. Not inside of a list or a record.
-    Either(Box<(Draw, Draw)>),
-    Linear {
-        slot: usize,
-        slope: f64,
-        offset: f64,
-        /// Another slot with its factor.
-        plus: Option<(usize, f64)>,
-    },
-    Between {
-        slot: usize,
-        least: f64,
-        most: f64,
-    },
-    Fresh {
-        keys: usize,
-    },
-    Now {
-        minus_s: f64,
-    },
-    Taken {
-        queue: usize,
-    },
-    Count(Number),
-    Turn {
-        offset: i64,
-    },
-    Record(Vec<Draw>),
-    List {
-        of: Box<Draw>,
-        length: Length,
-        is_one_value: bool,
-        is_distinct: bool,
-        is_sorted: bool,
-    },
-    /// One element of a list: a value of a column.
-    Existing {
-        keys: usize,
-        access: Access,
-    },
+pub(super) struct Planner<'a> {
+    pub(super) given: &'a MirrorTemplate,
+    pub(super) slot_count: usize,
+    /// Returned columns, each with the step that returns it.
+    pub(super) returns: Vec<(usize, Return)>,
+    pub(super) keys: &'a mut KeysOfJob,
 }
 
-/// How many elements a list has.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Length {
-    Drawn(Counts),
-    Known(Number),
+/// The keys that the templates of a job use.
+#[derive(Debug, Default)]
+pub(super) struct KeysOfJob {
+    pub(super) existing: Vec<Wanted>,
+    pub(super) fresh: Vec<Wanted>,
+    /// Values that transactions take from others: a statement of the load, and its column.
+    pub(super) taken: Vec<(u32, u32)>,
 }
 
-/// A number that follows from what came before in the transaction.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Number {
-    pub(super) of: Counted,
-    pub(super) offset: i64,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Counted {
-    /// The turns of a step.
-    Turns { step: usize },
-    /// The elements of the array in a slot.
-    Elements { slot: usize },
+impl KeysOfJob {
+    /// The places of the values that the steps of these templates take from other transactions.
+    pub(super) fn of_queues(templates: &[MirrorTemplate]) -> KeysOfJob {
+        let mut keys = KeysOfJob::default();
+        let steps = templates.iter().flat_map(|template| &template.steps);
+        for source in steps.flat_map(|step| &step.parameters) {
+            let source = match source {
+                ParameterSource::List { of, .. } => of,
+                source => source,
+            };
+            if let &ParameterSource::Taken { statement, column } = source
+                && !keys.taken.contains(&(statement, column))
+            {
+                keys.taken.push((statement, column));
+            }
+        }
+        keys
+    }
 }
 
 impl Planner<'_> {
+    /// Plan a parameter that is a column of an existing row.
+    pub(super) fn column(
+        &mut self,
+        rows: &mut Vec<OfRow>,
+        source: &ParameterSource,
+        slot: usize,
+    ) -> Result<(), String> {
+        let ParameterSource::Column { table, column, group, .. } = source else {
+            unreachable!("the caller has a column");
+        };
+        let group = group.map(|group| (table.clone(), group));
+        let together = rows.iter_mut().find(|row| group.is_some() && row.group == group);
+        if let Some(row) = together {
+            let known = &mut self.keys.existing[row.keys];
+            // The list of columns of this step belongs to this step alone.
+            known.add(column);
+            row.columns.push((known.columns.len() - 1, slot));
+            return Ok(());
+        }
+        let keys = match group {
+            Some(_) => {
+                self.keys.existing.push(Wanted::new(table, &[column]));
+                self.keys.existing.len() - 1
+            }
+            None => place_of(&mut self.keys.existing, Wanted::of(source)),
+        };
+        rows.push(OfRow { keys, access: access_of(source)?, columns: vec![(0, slot)], group });
+        Ok(())
+    }
+
     pub(super) fn draw(
         &mut self,
         number: usize,
@@ -255,4 +248,24 @@ impl Planner<'_> {
             _ => Err("uses a parameter that does not exist".into()),
         }
     }
+}
+
+pub(super) fn place_of(list: &mut Vec<Wanted>, wanted: Wanted) -> usize {
+    list.iter().position(|known| *known == wanted).unwrap_or_else(|| {
+        list.push(wanted);
+        list.len() - 1
+    })
+}
+
+/// Plan how the keys of a source that is a column are used.
+fn access_of(source: &ParameterSource) -> Result<Access, String> {
+    let ParameterSource::Column { distribution, range, kept, by_frequency, .. } = source else {
+        unreachable!("the caller has a column");
+    };
+    if !(0.0..=1.0).contains(kept) {
+        return Err("has a share of kept values that is not from 0 to 1".into());
+    }
+    let values = distribution.as_deref().map(|own| Ok::<_, String>(Box::new(Values::new(own)?)));
+    let values = values.transpose()?;
+    Ok(Access { values, range: *range, kept: *kept, by_frequency: *by_frequency })
 }

@@ -1,126 +1,13 @@
-//! A template of the job, ready to run: steps whose values have slots.
+//! Plans a template of the job: steps whose values have slots.
 
-use super::copied::CopiedRows;
+use super::catalog::Wanted;
 use super::counts::{Counts, is_spread};
-use super::existing::Access;
-use super::keys::Wanted;
 use super::needs::role_of;
-use super::sources::{Draw, Number};
-use crate::load::{MirrorLoad, MirrorStep, MirrorTemplate, ParameterSource, Pick};
-use crate::values::Values;
+use super::sources::{KeysOfJob, Planner, place_of};
+use super::step::{GivenRow, Step, Template};
+use crate::load::{MirrorLoad, MirrorStep, MirrorTemplate, ParameterSource};
 use pgdyno_engine::plan::{StatementKind, is_copy_in};
 use pgdyno_engine::program::{Pauses, TransactionType};
-
-/// A template. Its slots hold the parameters of all steps, and then the returned columns.
-#[derive(Debug)]
-pub(super) struct Template {
-    pub(super) steps: Vec<Step>,
-    pub(super) slot_count: usize,
-}
-
-#[derive(Debug)]
-pub(super) struct Step {
-    /// Place among the statements of the transaction type.
-    pub(super) statement: usize,
-    pub(super) first_slot: usize,
-    /// The rows from which some parameters come.
-    pub(super) rows: Vec<OfRow>,
-    /// Parameters that come from rows which have the values of others.
-    pub(super) given_rows: Vec<GivenRow>,
-    /// The other parameters: their slots, and how to get them.
-    pub(super) draws: Vec<(usize, Draw)>,
-    /// Of a COPY FROM STDIN: its rows, in place of parameters.
-    pub(super) copied: Option<CopiedRows>,
-    /// Returned columns that later steps use.
-    pub(super) returns: Vec<Return>,
-    /// Returned columns that other transactions take, and the places of their queues.
-    pub(super) gives: Vec<(usize, usize)>,
-    /// Steps whose returned columns this one uses.
-    pub(super) awaits: Vec<usize>,
-    pub(super) repeat: Counts,
-    /// How often the step is executed, if that follows from what came before.
-    pub(super) turns: Option<Number>,
-    pub(super) probability: f64,
-    pub(super) pause_ns_mean: u64,
-    pub(super) same_trip: bool,
-    /// The slots that are null if their value does not exist.
-    pub(super) optional: Vec<usize>,
-    /// The slots of parameters that must not be null, and whether they are lists.
-    pub(super) not_null: Vec<(usize, bool)>,
-    /// The step after the last one of the loop that this step begins.
-    pub(super) loop_end: usize,
-    pub(super) rolls_back: bool,
-    /// The statement is not sent.
-    pub(super) left_out: bool,
-    /// The role that the statement takes.
-    pub(super) role: Option<Box<str>>,
-}
-
-/// Parameters that come from one row of a table.
-#[derive(Debug)]
-pub(super) struct OfRow {
-    /// Place among the keys of the run.
-    pub(super) keys: usize,
-    pub(super) access: Access,
-    /// Columns of the row, and the slots that get them.
-    pub(super) columns: Vec<(usize, usize)>,
-    group: Option<(String, u32)>,
-}
-
-/// A parameter that comes from a row which has the values of other parameters.
-#[derive(Debug)]
-pub(super) struct GivenRow {
-    pub(super) keys: usize,
-    pub(super) slot: usize,
-    /// The slots of the values that the row has.
-    pub(super) given: Vec<usize>,
-}
-
-/// A returned column that is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Return {
-    pub(super) column: usize,
-    pub(super) slot: usize,
-    pub(super) pick: Pick,
-    /// The array has the rows of all turns of the loop.
-    pub(super) is_whole: bool,
-}
-
-/// The keys that the templates of a job use.
-#[derive(Debug, Default)]
-pub(super) struct KeysOfJob {
-    pub(super) existing: Vec<Wanted>,
-    pub(super) fresh: Vec<Wanted>,
-    /// Values that transactions take from others: a statement of the load, and its column.
-    pub(super) taken: Vec<(u32, u32)>,
-}
-
-impl KeysOfJob {
-    /// The places of the values that the steps of these templates take from other transactions.
-    pub(super) fn of_queues(templates: &[MirrorTemplate]) -> KeysOfJob {
-        let mut keys = KeysOfJob::default();
-        let steps = templates.iter().flat_map(|template| &template.steps);
-        for source in steps.flat_map(|step| &step.parameters) {
-            let source = match source {
-                ParameterSource::List { of, .. } => of,
-                source => source,
-            };
-            if let &ParameterSource::Taken { statement, column } = source
-                && !keys.taken.contains(&(statement, column))
-            {
-                keys.taken.push((statement, column));
-            }
-        }
-        keys
-    }
-}
-
-pub(super) fn place_of(list: &mut Vec<Wanted>, wanted: Wanted) -> usize {
-    list.iter().position(|known| *known == wanted).unwrap_or_else(|| {
-        list.push(wanted);
-        list.len() - 1
-    })
-}
 
 /// Plan a template.
 ///
@@ -198,14 +85,6 @@ fn nanoseconds(ms: f64) -> u64 {
     (ms.max(0.0) * 1e6) as u64
 }
 
-pub(super) struct Planner<'a> {
-    pub(super) given: &'a MirrorTemplate,
-    pub(super) slot_count: usize,
-    /// Returned columns, each with the step that returns it.
-    pub(super) returns: Vec<(usize, Return)>,
-    pub(super) keys: &'a mut KeysOfJob,
-}
-
 impl Planner<'_> {
     fn step(
         &mut self,
@@ -278,36 +157,6 @@ impl Planner<'_> {
         Ok(planned)
     }
 
-    /// Plan a parameter that is a column of an existing row.
-    pub(super) fn column(
-        &mut self,
-        rows: &mut Vec<OfRow>,
-        source: &ParameterSource,
-        slot: usize,
-    ) -> Result<(), String> {
-        let ParameterSource::Column { table, column, group, .. } = source else {
-            unreachable!("the caller has a column");
-        };
-        let group = group.map(|group| (table.clone(), group));
-        let together = rows.iter_mut().find(|row| group.is_some() && row.group == group);
-        if let Some(row) = together {
-            let known = &mut self.keys.existing[row.keys];
-            // The list of columns of this step belongs to this step alone.
-            known.add(column);
-            row.columns.push((known.columns.len() - 1, slot));
-            return Ok(());
-        }
-        let keys = match group {
-            Some(_) => {
-                self.keys.existing.push(Wanted::new(table, &[column]));
-                self.keys.existing.len() - 1
-            }
-            None => place_of(&mut self.keys.existing, Wanted::of(source)),
-        };
-        rows.push(OfRow { keys, access: access_of(source)?, columns: vec![(0, slot)], group });
-        Ok(())
-    }
-
     /// Plan a parameter that is a column of a row which has the values of other parameters.
     fn given_row(&mut self, source: &ParameterSource, slot: usize) -> Result<GivenRow, String> {
         let ParameterSource::Column { table, column, given, .. } = source else {
@@ -333,17 +182,4 @@ impl Planner<'_> {
             .map(|(queue, &(_, column))| (column as usize, queue))
             .collect()
     }
-}
-
-/// Plan how the keys of a source that is a column are used.
-pub(super) fn access_of(source: &ParameterSource) -> Result<Access, String> {
-    let ParameterSource::Column { distribution, range, kept, by_frequency, .. } = source else {
-        unreachable!("the caller has a column");
-    };
-    if !(0.0..=1.0).contains(kept) {
-        return Err("has a share of kept values that is not from 0 to 1".into());
-    }
-    let values = distribution.as_deref().map(|own| Ok::<_, String>(Box::new(Values::new(own)?)));
-    let values = values.transpose()?;
-    Ok(Access { values, range: *range, kept: *kept, by_frequency: *by_frequency })
 }

@@ -1,17 +1,22 @@
 //! The walk of a transaction through the steps of its template.
 
 use std::cell::RefCell;
+use std::sync::OnceLock;
 
 use pgdyno_script::Prng;
 
-use super::Run;
-use super::drawing::LIST_MAX;
+use super::drawing::{LIST_MAX, Stock};
+use super::keys::Keys;
+use super::needs::{missing_roles, refuse_missing_tables};
 use super::slots::{Element, Slots};
-use super::template::{Step, Template};
+use super::sources::KeysOfJob;
+use super::step::{Step, Template};
 use crate::load::Pick;
 use pgdyno_engine::outcome::Stopped;
 use pgdyno_engine::program::Parameter;
-use pgdyno_engine::program::{Done, Pauses, Rows, Session};
+use pgdyno_engine::program::{
+    BoxFuture, Done, Pauses, Rows, Running, Session, Transactions, Unready,
+};
 
 thread_local! {
     /// The memory of transactions that have ended.
@@ -33,8 +38,48 @@ struct Trip {
     is_read: bool,
 }
 
+/// A run: its templates, and what their values are taken from.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) templates: Vec<Template>,
+    pub(super) wanted: KeysOfJob,
+    pub(super) stock: Stock,
+    pub(super) tables: Vec<String>,
+    /// Each transaction is rolled back.
+    pub(super) is_probe: bool,
+    /// Roles of the load that the database lacks, or that this user may not take.
+    pub(super) missing_roles: OnceLock<Vec<String>>,
+}
+
+impl Transactions for Run {
+    fn prepare<'s>(&'s self, session: Session<'s>) -> BoxFuture<'s, Result<(), Unready>> {
+        Box::pin(async move {
+            if self.stock.keys.get().is_none() {
+                refuse_missing_tables(&self.tables, session).await?;
+                let missing = missing_roles(&self.templates, session).await?;
+                self.missing_roles.get_or_init(|| missing);
+                let KeysOfJob { existing, fresh, .. } = &self.wanted;
+                let keys = Keys::read(session, existing, fresh, self.stock.terminals).await?;
+                // Another thread may have read the same, because no transaction has begun.
+                self.stock.keys.get_or_init(|| keys);
+            }
+            Ok(())
+        })
+    }
+
+    fn run<'s>(&'s self, number: usize, session: Session<'s>) -> Running<'s> {
+        Box::pin(self.transaction(&self.templates[number], session))
+    }
+}
+
 impl Run {
-    pub(super) async fn transaction(
+    /// Return whether a step takes a role that is missing.
+    fn lacks_role(&self, step: &Step) -> bool {
+        let Some(role) = &step.role else { return false };
+        self.missing_roles.get().is_some_and(|missing| missing.iter().any(|name| **name == **role))
+    }
+
+    async fn transaction(
         &self,
         template: &Template,
         session: Session<'_>,

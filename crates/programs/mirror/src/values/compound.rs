@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use pgdyno_script::Prng;
 
 use super::filler::{Filler, Look};
+use super::mixing::{length_of, mixed};
+use super::numbered::Values;
 use super::scale::Scale;
 use super::segments::Segments;
-use super::{Distribution, Spread, ValueKind, Values, length_of, mixed};
+use crate::distribution::{Distribution, Spread, ValueKind};
 
 /// The places of common arrays need the numbers of their elements; of more elements they are at the
 /// end.
@@ -22,15 +24,11 @@ pub(super) struct Arrays {
 }
 
 impl Arrays {
-    pub(super) fn of(distribution: &Distribution) -> Result<Arrays, String> {
-        let element = distribution.element.as_deref().ok_or("an array needs `element`")?;
+    /// Args: kind, that of the elements.
+    pub(super) fn of(distribution: &Distribution, kind: ValueKind, element: Values) -> Arrays {
         let number = [ValueKind::Integer, ValueKind::Real, ValueKind::Numeric, ValueKind::Uuid];
         let length = distribution.length.unwrap_or(Spread { least: 1.0, mean: 3.0, most: 5.0 });
-        Ok(Arrays {
-            element: Values::new(element)?,
-            length,
-            is_quoted: !number.contains(&element.kind),
-        })
+        Arrays { element, length, is_quoted: !number.contains(&kind) }
     }
 
     /// The arrays in ascending order, each common one near its place.

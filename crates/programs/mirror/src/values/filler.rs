@@ -2,7 +2,8 @@
 
 use std::sync::OnceLock;
 
-use super::{Distribution, Spread, length_of, mixed};
+use super::mixing::{length_of, mixed};
+use crate::distribution::{Distribution, Spread};
 
 const POOL_SIZE: usize = 1 << 16;
 /// The number of words is that of a small vocabulary, so that text compresses as prose does.

@@ -8,7 +8,8 @@ use super::calendar::{
     write_padded, write_time, write_timestamp,
 };
 use super::filler::Filler;
-use super::{Distribution, ValueKind, mixed};
+use super::mixing::mixed;
+use crate::distribution::{Distribution, ValueKind};
 
 /// A scale: the value at a position is `position * step`, in the unit of the kind.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 //! between them.
 
 use super::scale::Scale;
-use super::{Distribution, Hot};
+use crate::distribution::{Distribution, Hot};
 
 /// Marks a segment that is not a common value.
 const NOT_HOT: u32 = u32::MAX;

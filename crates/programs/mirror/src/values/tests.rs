@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use pgdyno_script::Prng;
+
 use super::*;
 
 fn texts(values: &Values, rows: u64) -> Vec<String> {

@@ -8,8 +8,10 @@ use std::collections::BTreeSet;
 use pgdyno_script::Prng;
 
 use super::filler::{Filler, Look};
+use super::mixing::mixed;
+use super::numbered::Values;
 use super::segments::{Part, Segments};
-use super::{Distribution, Values, mixed};
+use crate::distribution::Distribution;
 
 const DIGITS: &[u8] = b"0123456789";
 const CAPITALS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -35,7 +37,7 @@ struct Bin {
 
 impl Texts {
     /// The texts of a distribution, and their segments.
-    pub(super) fn of(distribution: &Distribution) -> (Segments, Texts) {
+    pub(super) fn of(distribution: &Distribution, words: Option<Values>) -> (Segments, Texts) {
         let alphabet = alphabet_of(distribution);
         let mut bounds: Vec<&[u8]> =
             distribution.bounds.iter().map(|bound| bound.as_bytes()).collect();
@@ -95,7 +97,6 @@ impl Texts {
         let most = distribution.length.map_or(f64::INFINITY, |length| length.most);
         let length_max = if most.is_finite() { most as usize } else { usize::MAX };
         let segments = Segments::of_parts(distribution, parts, places);
-        let words = distribution.element.as_deref().and_then(|words| Values::new(words).ok());
         (segments, Texts { bins, alphabet, filler, words, length_max })
     }
 

@@ -1,0 +1,177 @@
+//! A planned template: its steps, and how each gets the values of its parameters.
+
+use super::counts::Counts;
+use crate::load::{Pick, Take};
+use crate::values::Values;
+
+/// A template. Its slots hold the parameters of all steps, and then the returned columns.
+#[derive(Debug)]
+pub(super) struct Template {
+    pub(super) steps: Vec<Step>,
+    pub(super) slot_count: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Step {
+    /// Place among the statements of the transaction type.
+    pub(super) statement: usize,
+    pub(super) first_slot: usize,
+    /// The rows from which some parameters come.
+    pub(super) rows: Vec<OfRow>,
+    /// Parameters that come from rows which have the values of others.
+    pub(super) given_rows: Vec<GivenRow>,
+    /// The other parameters: their slots, and how to get them.
+    pub(super) draws: Vec<(usize, Draw)>,
+    /// Of a COPY FROM STDIN: its rows, in place of parameters.
+    pub(super) copied: Option<CopiedRows>,
+    /// Returned columns that later steps use.
+    pub(super) returns: Vec<Return>,
+    /// Returned columns that other transactions take, and the places of their queues.
+    pub(super) gives: Vec<(usize, usize)>,
+    /// Steps whose returned columns this one uses.
+    pub(super) awaits: Vec<usize>,
+    pub(super) repeat: Counts,
+    /// How often the step is executed, if that follows from what came before.
+    pub(super) turns: Option<Number>,
+    pub(super) probability: f64,
+    pub(super) pause_ns_mean: u64,
+    pub(super) same_trip: bool,
+    /// The slots that are null if their value does not exist.
+    pub(super) optional: Vec<usize>,
+    /// The slots of parameters that must not be null, and whether they are lists.
+    pub(super) not_null: Vec<(usize, bool)>,
+    /// The step after the last one of the loop that this step begins.
+    pub(super) loop_end: usize,
+    pub(super) rolls_back: bool,
+    /// The statement is not sent.
+    pub(super) left_out: bool,
+    /// The role that the statement takes.
+    pub(super) role: Option<Box<str>>,
+}
+
+/// Parameters that come from one row of a table.
+#[derive(Debug)]
+pub(super) struct OfRow {
+    /// Place among the keys of the run.
+    pub(super) keys: usize,
+    pub(super) access: Access,
+    /// Columns of the row, and the slots that get them.
+    pub(super) columns: Vec<(usize, usize)>,
+    pub(super) group: Option<(String, u32)>,
+}
+
+/// A parameter that comes from a row which has the values of other parameters.
+#[derive(Debug)]
+pub(super) struct GivenRow {
+    pub(super) keys: usize,
+    pub(super) slot: usize,
+    /// The slots of the values that the row has.
+    pub(super) given: Vec<usize>,
+}
+
+/// A returned column that is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Return {
+    pub(super) column: usize,
+    pub(super) slot: usize,
+    pub(super) pick: Pick,
+    /// The array has the rows of all turns of the loop.
+    pub(super) is_whole: bool,
+}
+
+/// How to make the rows of a COPY.
+#[derive(Debug)]
+pub(super) struct CopiedRows {
+    pub(super) count: Length,
+    /// Fields that come from rows of tables: the places of the fields are the slots.
+    pub(super) rows: Vec<OfRow>,
+    /// The other fields, each with its place.
+    pub(super) draws: Vec<(usize, Draw)>,
+    pub(super) width: usize,
+}
+
+/// How to get a value.
+#[derive(Debug)]
+pub(super) enum Draw {
+    Constant(Option<String>),
+    Drawn(Box<Values>),
+    Copy {
+        slot: usize,
+        take: Take,
+    },
+    /// The first one, or the other one if it does not exist. Not inside of a list or a record.
+    Either(Box<(Draw, Draw)>),
+    Linear {
+        slot: usize,
+        slope: f64,
+        offset: f64,
+        /// Another slot with its factor.
+        plus: Option<(usize, f64)>,
+    },
+    Between {
+        slot: usize,
+        least: f64,
+        most: f64,
+    },
+    Fresh {
+        keys: usize,
+    },
+    Now {
+        minus_s: f64,
+    },
+    Taken {
+        queue: usize,
+    },
+    Count(Number),
+    Turn {
+        offset: i64,
+    },
+    Record(Vec<Draw>),
+    List {
+        of: Box<Draw>,
+        length: Length,
+        is_one_value: bool,
+        is_distinct: bool,
+        is_sorted: bool,
+    },
+    /// One element of a list: a value of a column.
+    Existing {
+        keys: usize,
+        access: Access,
+    },
+}
+
+/// How many elements a list has.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Length {
+    Drawn(Counts),
+    Known(Number),
+}
+
+/// A number that follows from what came before in the transaction.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Number {
+    pub(super) of: Counted,
+    pub(super) offset: i64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Counted {
+    /// The turns of a step.
+    Turns { step: usize },
+    /// The elements of the array in a slot.
+    Elements { slot: usize },
+}
+
+/// How the keys of a column are used.
+#[derive(Debug)]
+pub(super) struct Access {
+    /// The distribution of the accesses; absent = every row is equally likely.
+    pub(super) values: Option<Box<Values>>,
+    /// The ends of the column in the source.
+    pub(super) range: Option<(i64, i64)>,
+    /// Share of the draws in which a client takes the value that it keeps.
+    pub(super) kept: f64,
+    /// The distribution is of places among the rows, the most common values first.
+    pub(super) by_frequency: bool,
+}
