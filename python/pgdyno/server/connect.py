@@ -258,7 +258,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         Raises: as `wait`; psycopg.Error if the connection is lost.
         """
         send(*args)
-        return self.wait(generators.execute(self.pgconn))[-1]
+        result: pq.abc.PGresult = self.wait(generators.execute(self.pgconn))[-1]
+        return result
 
     def require_read_only(self) -> None:
         """Close a session that was opened to read, if the server reports that it may write now.
