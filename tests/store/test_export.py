@@ -86,7 +86,9 @@ def test_an_unknown_table_and_parquet_on_the_screen_are_refused(
         export(generated, "--format", "parquet")
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@a", "\tb", "\rc", "=cmd|' /C calc'!A0"])
+@pytest.mark.parametrize(
+    "text", ["=1+1", "+1", "-1", "@a", "\tb", "\rc", "\uff1d1", "=cmd|' /C calc'!A0"]
+)
 def test_a_text_in_csv_is_no_formula(text: str, tmp_path: Path) -> None:
     columns = (
         Column("name", "text", "name", "a name", "key"),

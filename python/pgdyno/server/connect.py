@@ -267,7 +267,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         Raises: as `wait`; psycopg.Error if the connection is lost.
         """
         send(*args)
-        return self.wait(generators.execute(self.pgconn))[-1]
+        result: pq.abc.PGresult = self.wait(generators.execute(self.pgconn))[-1]
+        return result
 
     @contextlib.contextmanager
     def showing_jit(self) -> Iterator[None]:

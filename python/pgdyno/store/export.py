@@ -113,12 +113,13 @@ def files_of(runs: Sequence[StoredRun], table: Table) -> dict[Path, int]:
 def _without_formulas(query: str) -> str:
     """Return a query whose texts begin with a quote where a spreadsheet would see a formula.
 
-    Source: OWASP, CSV Injection. Numbers are no texts, so they stay.
+    Source: OWASP, CSV Injection. Some spreadsheets read full-width signs, too. Numbers are no
+    texts, so they stay.
     """
     described = parquet.cursor().execute(f"DESCRIBE ({query})").fetchall()
     quoted = {str(name): '"' + str(name).replace('"', '""') + '"' for name, *_ in described}
     cells = [
-        f"CASE WHEN regexp_matches({quoted[name]}, '^[=+@\\t\\r\\n-]') "
+        f"CASE WHEN regexp_matches({quoted[name]}, '^[=+@\\t\\r\\n\uff1d\uff0b\uff20\uff0d-]') "
         f"THEN chr(39) || {quoted[name]} ELSE {quoted[name]} END AS {quoted[name]}"
         if kind == "VARCHAR"
         else quoted[name]
