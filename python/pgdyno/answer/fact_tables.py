@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 
 from pgdyno.analysis.findings import FactTable
-from pgdyno.feature import parts
 from pgdyno.loop.counter_growth import counters_of
 from pgdyno.loop.load_numbers import LoadNumbers
+from pgdyno.loop.took_part import parts_of_run
 from pgdyno.measure.statement_texts import StatementNames
-from pgdyno.observe.catalogue import COLUMNS
+from pgdyno.observe.catalogue import columns_of
 from pgdyno.quantities import percent, plain
 from pgdyno.store.stored_run import StoredRun
 
@@ -35,7 +35,8 @@ def fact_tables(stored: StoredRun, numbers: LoadNumbers) -> tuple[FactTable, ...
         _servers,
     )
     tables = [made for make in makers if (made := make(stored, numbers)) is not None]
-    added = [table for tables_of in parts("run_tables") for table in tables_of(stored)]
+    made_by = parts_of_run("run_tables", stored)
+    added = [table for tables_of in made_by for table in tables_of(stored)]
     return (*added, *tables, *state_tables([stored]))
 
 
@@ -210,7 +211,7 @@ def _ends(
 
     Args: at_end, whether only the keys of the last sample are returned.
     """
-    keys = [column.name for column in COLUMNS[collector] if column.nature == "key"]
+    keys = [column.name for column in columns_of(collector) if column.nature == "key"]
     first: dict[tuple[str, ...], float] = {}
     last: dict[tuple[str, ...], tuple[int, float]] = {}
     for run in runs:
