@@ -13,7 +13,7 @@ from pgdyno.analysis.compare import shuffled
 from pgdyno.analysis.histogram import Histogram
 from pgdyno.engine.records import Counts
 from pgdyno.loop.journal import decided, finished
-from pgdyno.observe.catalogue import collector_columns
+from pgdyno.observe.catalogue import columns_of
 from pgdyno.spec.designs import CompareDesign
 from pgdyno.spec.experiment import (
     Experiment,
@@ -177,7 +177,7 @@ def distribution(took_ns: Any, *, measured: str = "latency", **which: int) -> di
 
 def _sample(name: str, key: str, moment_ns: int, second: int) -> dict[str, Any]:
     row: dict[str, Any] = {"time_ns": moment_ns, "interval_ns": SECOND_NS if second else 0}
-    for column in collector_columns()[name][1]:
+    for column in columns_of(name):
         grows = second * 100_000_000 if column.nature == "counter" else 1
         is_bad = column.name in ("steal_ns", "throttled_ns")
         row[column.name] = key if column.dtype == "text" else 0 if is_bad else grows

@@ -15,7 +15,7 @@ import numpy as np
 
 from bench.generated import BEGAN_NS, SECOND_NS, counts_of, distribution, interval
 from pgdyno.loop.journal import decided, finished
-from pgdyno.observe.catalogue import COLLECTORS
+from pgdyno.observe.catalogue import every_collector
 from pgdyno.observe.collector import Column
 from pgdyno.spec.designs import BenchDesign
 from pgdyno.spec.experiment import Experiment, PgbenchDataset, Scratch, Script, Server, Workload
@@ -82,7 +82,7 @@ _KEYS: Mapping[str, Sequence[tuple[str | int, ...]]] = {
     "temperature": [("nvme", "nvme0n1", "Composite"), ("k10temp", "hwmon2", "Tctl")],
     "energy": [("package-0",), ("package-0/dram",)],
     "space": [("data",), ("wal",)],
-    "observer": [(collector.name,) for collector in COLLECTORS],
+    "observer": [(collector.name,) for collector in every_collector().values()],
 }
 # Collectors that a run on one host without a pooler does not have; collectors written separately.
 _ABSENT = {"pooler", "pooler_traffic", "outside", "replication", "slots", "progress", "functions"}
@@ -197,7 +197,7 @@ def _summary(seconds: int, total: int, whole: Mapping[str, list[Any]]) -> dict[s
 
 
 def _write_telemetry(writer: RunWriter, seconds: int, rng: np.random.Generator) -> None:
-    for collector in COLLECTORS:
+    for collector in every_collector().values():
         if collector.name in _ABSENT | _APART:
             continue
         every_s = max(1, collector.interval_ns // SECOND_NS)

@@ -50,13 +50,38 @@ TABLES: Mapping[str, str] = {
 """The core's tables to which features add lines."""
 
 
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric that only one program has; more is better.
+
+    `name`: in specs, options and JSON. `words`: for readers, also the unit of an estimate.
+    `meaning` describes the column of an export. `unit`: of a limit in a condition. The metric
+    counts completed transactions of the type `counts` in `seconds` of the measured time.
+    """
+
+    name: str
+    words: str
+    meaning: str
+    unit: str
+    counts: str
+    seconds: float
+
+    def measure(self, completed_by_type: Mapping[str, int], seconds: float) -> float | None:
+        """Return the metric of a load that took `seconds`; None if it has no such type."""
+        completed = completed_by_type.get(self.counts)
+        return None if completed is None else completed * self.seconds / seconds
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
     """One capability.
 
     `package`: its folder, for example "pgdyno.features.NAME". `needs`: names of features that it
-    imports. `verbs`: verb -> one line of help; the command is `command` of `PACKAGE.verbs.VERB`.
-    `programs`: built-in -> part -> module; the part `load` has the `PROGRAM`. `parts`: slot ->
+    imports. `extension`: of PostgreSQL; the feature is not asked about a database without it.
+    `traces`: documents and tables of telemetry, such as "hosts.json"; the feature is not asked
+    about a stored run that has none of them. `verbs`: verb -> one line of help; the command is
+    `command` of `PACKAGE.verbs.VERB`. `programs`: built-in -> part -> module; the part `load` has
+    the `PROGRAM`. `metrics`: built-in -> what only this program measures. `parts`: slot ->
     "module:NAME", or "module:" for the module. `tables`: table -> key -> "module:NAME". Modules are
     relative to the package.
     """
@@ -64,8 +89,11 @@ class Feature:
     name: str
     package: str
     needs: tuple[str, ...] = ()
+    extension: str = ""
+    traces: tuple[str, ...] = ()
     verbs: Mapping[str, str] = field(default_factory=dict)
     programs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    metrics: Mapping[str, tuple[Metric, ...]] = field(default_factory=dict)
     parts: Mapping[str, str] = field(default_factory=dict)
     tables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 

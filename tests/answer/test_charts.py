@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 from tests.features.watch.samples import SECOND_NS
 
-from pgdyno.answer.charts.catalogue import FIRST, FURTHER, WATCHED
+from pgdyno.answer.charts.catalogue import FIRST, WATCHED, further_charts
 from pgdyno.answer.charts.chart import TelemetryChart, chart, line, only
 from pgdyno.answer.charts.drawing import panel_of
-from pgdyno.observe.catalogue import COLUMNS
+from pgdyno.features.nodes.charts import NODES
+from pgdyno.observe.catalogue import columns_of
 from pgdyno.store.experiment import Store
 from pgdyno.store.stored_run import StoredRun
 
-ALL = (*WATCHED, *FIRST, *FURTHER)
+ALL = (*WATCHED, *FIRST, *further_charts([]), *NODES)
 SPACE = chart("space", "Free", "GB", "space", only("available_bytes"))
 SWAP = chart("swap", "Swapped", "MB/s", "paging", line("in", "swapped_in_bytes"))
 
@@ -26,7 +27,7 @@ def kept(tmp_path: Path, collector: str, rows: list[dict[str, Any]]) -> list[Sto
     folder = Store(tmp_path).create("charts", "watch")
     with folder.begin_run(1, "segment 1", {}) as writer:
         empty: dict[str, Any] = {
-            column.name: "" if column.dtype == "text" else 0 for column in COLUMNS[collector]
+            column.name: "" if column.dtype == "text" else 0 for column in columns_of(collector)
         }
         for row in rows:
             writer.add_samples(collector, [{**empty, "interval_ns": SECOND_NS, **row}])
@@ -144,7 +145,7 @@ def test_the_unit_says_what_values_are_multiplied_by(
 
 @pytest.mark.parametrize("drawn_chart", ALL, ids=lambda drawn_chart: drawn_chart.key)
 def test_every_chart_draws_columns_that_its_collector_has(drawn_chart: TelemetryChart) -> None:
-    columns = {column.name: column for column in COLUMNS[drawn_chart.collector]}
+    columns = {column.name: column for column in columns_of(drawn_chart.collector)}
     wanted = "counter" if drawn_chart.is_rate else "gauge"
     drawn = [columns[name] for line in drawn_chart.lines for name in line.columns]
     assert {column.nature for column in drawn} == {wanted}

@@ -14,7 +14,7 @@ from pgdyno.analysis.devices import DeviceFindings, DevicesOfRuns, device_findin
 from pgdyno.answer.devices import QUANTITIES, devices_of_runs
 from pgdyno.designs import markdown_of, page_of, words_of
 from pgdyno.loop.journal import Visit
-from pgdyno.observe.catalogue import COLUMNS
+from pgdyno.observe.catalogue import columns_of
 from pgdyno.observe.collector import Notice, NoticeKind
 from pgdyno.report.compare_documents import compare_body
 from pgdyno.spec.planned import Cell, PlannedRun
@@ -40,9 +40,9 @@ NO_ENERGY = "Only root may read the energy counters here (/sys/class/powercap/in
 
 def add(writer: RunWriter, collector: str, a_second: dict[str, float], **keys: str) -> None:
     """Add samples once a second, from one second before the measured phase to one after it."""
-    natures = {column.name: column.nature for column in COLUMNS[collector]}
+    natures = {column.name: column.nature for column in columns_of(collector)}
     empty: dict[str, Any] = {
-        column.name: "" if column.dtype == "text" else 0 for column in COLUMNS[collector]
+        column.name: "" if column.dtype == "text" else 0 for column in columns_of(collector)
     }
     for second in range(-1, LENGTH_S + 2):
         grown = {

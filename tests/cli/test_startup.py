@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.cli import kind_options
+from pgdyno.cli import kind_options, program_help
 from pgdyno.cli.main import VERBS
 
 HEAVY = {
     *("asyncio", "duckdb", "email", "importlib.metadata", "jinja2", "multiprocessing", "numpy"),
     *("pgparse", "psycopg", "pydantic", "rich"),
 }
+FEATURES = "pgdyno.features."
 LAB = tuple(
     f"pgdyno.{room}" for room in ("analysis", "answer", "designs", "loop", "measure", "plan")
 )
@@ -62,6 +63,24 @@ def test_a_list_of_results_loads_no_heavy_library_and_not_the_lab(
 def test_help_of_a_load_says_of_datasets_what_their_models_say() -> None:
     written = Path(kind_options.__file__).with_name(kind_options.FILE).read_text()
     assert written.rstrip() == kind_options.text_of_models(), "make docs writes it"
+
+
+def test_help_of_a_load_says_of_programs_what_they_declare() -> None:
+    written = Path(program_help.__file__).with_name(program_help.FILE).read_text()
+    assert written.rstrip() == program_help.text_of_programs(), "make docs writes it"
+
+
+@pytest.mark.pg
+def test_a_plain_bench_loads_no_module_of_a_feature_that_it_does_not_use(tmp_path: Path) -> None:
+    load = ("bench", "-S", "-c", "1", "-T", "1s", "-s", "1", "--scratch", "--allow-tmpfs")
+    command = [sys.executable, "-c", _CODE, *load, "--store", str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    code, *modules = ended.stderr.splitlines()[-1].split()
+    assert code in ("0", "3"), ended.stderr  # A second is too short to be valid.
+    loaded = {name for name in modules if name.startswith(FEATURES)}
+    used = {name for name in loaded if name.startswith(f"{FEATURES}doctor")}
+    assert used, "the checks before a run are used"
+    assert loaded == used
 
 
 def test_the_word_help_cannot_be_the_value_of_an_option() -> None:

@@ -100,3 +100,16 @@ def test_deferred_work_needs_a_terminal_for_each_thread() -> None:
 
 def test_the_release_is_that_of_the_package() -> None:
     assert version("pgdyno") == executable.RELEASE
+
+
+@pytest.mark.pg
+def test_a_bench_starts_the_engine_once_to_check_once_to_fill_and_once_for_the_load(
+    pgdyno: Command, tmp_path: Path
+) -> None:
+    starts, engine = tmp_path / "starts", tmp_path / "engine"
+    engine.write_text(f'#!/bin/sh\necho "$1" >> {starts}\nexec {engine_path()} "$@"\n')
+    engine.chmod(0o755)
+    load = ("bench", "-S", "-c", "1", "-T", "1s", "-s", "1", "--scratch")
+    said = pgdyno(*load, env={"PGDYNO_ENGINE": str(engine)})
+    assert said.code in (0, 3), said.err  # A second is too short to be valid.
+    assert starts.read_text().split() == ["check-job", "run", "run"]

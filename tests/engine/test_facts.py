@@ -67,5 +67,5 @@ def test_another_beginning_is_refused_with_the_names() -> None:
         facts.builtin_beginning("")
 
 
-def test_facts_are_asked_once_a_command() -> None:
-    assert engine_facts() is engine_facts()
+def test_the_kept_facts_are_those_of_the_engine(engine: Engine) -> None:
+    assert engine_facts() == facts_of(json.loads(engine.say("facts").stdout)), "make docs"

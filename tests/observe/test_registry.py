@@ -14,7 +14,7 @@ import pgdyno.observe
 from pgdyno.features.nodes import node_sql
 from pgdyno.features.nodes.collectors import NODE_COLLECTORS
 from pgdyno.features.watch.incident import sampled
-from pgdyno.observe.catalogue import COLLECTORS, SQL_COLLECTORS
+from pgdyno.observe.catalogue import SQL_COLLECTORS, every_collector
 from pgdyno.observe.collector import Scope, gauge
 from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql import collectors
@@ -42,12 +42,12 @@ def test_no_collector_is_forgotten_in_the_lists() -> None:
     }
     # Those of nodes are made from the list of the others.
     of_features = {*NODE_COLLECTORS, *node_sql.COLLECTORS, *sampled.COLLECTORS}
-    assert made | of_features == set(COLLECTORS)
-    assert len(COLLECTORS) == len({collector.name for collector in COLLECTORS})
+    assert made | of_features == set(every_collector().values())
+    assert len(every_collector()) == len(set(every_collector().values()))
 
 
 def test_every_collector_says_where_it_asks() -> None:
-    assert {collector.scope for collector in COLLECTORS} == set(get_args(Scope))
+    assert {collector.scope for collector in every_collector().values()} == set(get_args(Scope))
     assert {collector.scope for collector in SQL_COLLECTORS} == {"server", "database", "waits"}
 
 

@@ -12,9 +12,12 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from pgdyno.programs.registry import PROGRAMS
+from tests.programs.toy.load import SALES
 
-# The line that a program needs.
+from pgdyno.programs.registry import METRICS, PROGRAMS
+
+# The lines that a program needs.
+METRICS["toy"] = (SALES,)
 PROGRAMS["toy"] = {part: f"tests.programs.toy.{part}" for part in ("load", "answer", "shown")}
 
 STORED = Path(__file__).parents[1] / "outputs/stored/bench-tpcc.tar.xz"

@@ -33,7 +33,8 @@ const USAGE: &str = "usage: pgdyno-engine VERB
   run            read a job (one JSON line) from standard input, do it, and write records to
                  standard output. A further line `stop`, or the end of the input, stops it; a
                  part of a load waits for `start INSTANT` (CLOCK_MONOTONIC, ns)
-  check-job      check a job without connecting
+  check-job      check a job without connecting: check-job [RELEASE/REVISION]; an engine that does
+                 not suit a lab of this release and contract refuses
   print-sql      print the statements that a loading job may send, without connecting
   facts          print the built-ins, meta commands and datasets of this engine as JSON
   schema         print the JSON Schema of jobs and records
@@ -69,6 +70,7 @@ pub(crate) fn main(arguments: Vec<OsString>) -> ExitCode {
     match words.as_slice() {
         ["run"] => run(),
         ["check-job"] => check_job(),
+        ["check-job", lab] if suits(lab) => check_job(),
         ["print-sql"] => print_sql(),
         ["facts"] => say(&[facts()]),
         ["schema"] => say(&[schema()]),
@@ -103,6 +105,14 @@ fn version() -> String {
         env!("PGDYNO_PROFILE"),
         env!("PGDYNO_COMMIT")
     )
+}
+
+/// Whether this engine knows all that a lab of this release, and contract revision, may ask.
+fn suits(lab: &str) -> bool {
+    lab.split_once('/').is_some_and(|(release, revision)| {
+        let is_known = revision.parse::<u32>().is_ok_and(|revision| revision <= REVISION);
+        release == env!("CARGO_PKG_VERSION") && is_known
+    })
 }
 
 fn say(lines: &[String]) -> ExitCode {

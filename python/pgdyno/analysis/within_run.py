@@ -110,20 +110,27 @@ def throughput(counts: npt.ArrayLike, interval_ns: int) -> Estimate:
     Limits: the interval is for this run only. It does not include changes between runs (layout,
     cache, neighbours). With fewer than 8 counts there is no interval.
     """
-    series = finite(counts, what="throughput")
     per_second = _NS_PER_SECOND / interval_ns
-    mean = float(series.mean()) * per_second
+    return mean_of(finite(counts, what="throughput"), per_second, per_second, "tps")
+
+
+def mean_of(series: FloatArray, per_second: float, factor: float, unit: str) -> Estimate:
+    """Return the mean of values in time order, with the interval of `throughput`.
+
+    Args: per_second, how many values a second has; factor, from the values to `unit`.
+    """
+    mean = float(series.mean()) * factor
     if series.size < 8:
-        return without_interval(mean, "tps")
+        return without_interval(mean, unit)
     batch_count = min(batch_count_for(series, per_second), series.size // 2)
     deviation = math.sqrt(batch_mean_variance(series, batch_count) / batch_count)
-    half = t_quantile(0.975, batch_count - 1) * deviation * per_second
+    half = t_quantile(0.975, batch_count - 1) * deviation * factor
     size = effective_sample_size(series, batch_count)
     if half < mean:
-        return Estimate(mean, mean - half, mean + half, size, "tps", "within_run")
-    # If batches differ as much as their mean, the logarithmic scale keeps the rate above 0.
+        return Estimate(mean, mean - half, mean + half, size, unit, "within_run")
+    # If batches differ as much as their mean, the logarithmic scale keeps the mean above 0.
     low = mean * math.exp(-half / mean) if mean > 0 else 0.0
-    return Estimate(mean, low, mean + half, size, "tps", "within_run")
+    return Estimate(mean, low, mean + half, size, unit, "within_run")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,12 @@ from pgdyno.answer.sentences import limit_sentence, sweep_sentence
 from pgdyno.answer.served import cost_of
 from pgdyno.answer.time_split import time_split
 from pgdyno.errors import AnalysisError
+from pgdyno.feature import Metric
 from pgdyno.loop.history import measured, own_metric_of
 from pgdyno.loop.journal import Visit, excluded
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.plan.designs.sweep import Sweep, SweepCurve, trials_of, why_no_load
 from pgdyno.plan.history import History
-from pgdyno.programs.program import Metric
 from pgdyno.programs.registry import program_named
 from pgdyno.spec.experiment import UNCHANGED
 

@@ -12,7 +12,7 @@ from pgdyno.analysis.findings import FactTable
 from pgdyno.loop.counter_growth import counters_of
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.measure.statement_texts import StatementNames
-from pgdyno.observe.catalogue import COLUMNS
+from pgdyno.observe.catalogue import columns_of
 from pgdyno.quantities import percent, plain
 from pgdyno.store.stored_run import StoredRun
 
@@ -208,7 +208,7 @@ def _ends(
 
     Args: at_end, whether only the keys of the last sample are returned.
     """
-    keys = [column.name for column in COLUMNS[collector] if column.nature == "key"]
+    keys = [column.name for column in columns_of(collector) if column.nature == "key"]
     first: dict[tuple[str, ...], float] = {}
     last: dict[tuple[str, ...], tuple[int, float]] = {}
     for run in runs:

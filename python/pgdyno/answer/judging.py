@@ -24,9 +24,9 @@ from pgdyno.answer.checked import check_of
 from pgdyno.answer.own import own_answer, program_of_run
 from pgdyno.answer.telemetry import telemetry_doubts
 from pgdyno.errors import AnalysisError
-from pgdyno.feature import parts
 from pgdyno.loop.disturbed import cpu_ns_by_mode, machine_facts, others_ratio_of
 from pgdyno.loop.load_numbers import LoadNumbers
+from pgdyno.loop.took_part import parts_of_run
 from pgdyno.quantities import counted
 from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.spec.planned import Cell, PlannedRun
@@ -107,7 +107,11 @@ def doubts_of(
         *_restarted(stored, numbers),
         *_not_reset(stored, planned),
         *doubts(facts),
-        *(doubt for doubts_of in parts("run_doubts") for doubt in doubts_of(stored, numbers)),
+        *(
+            doubt
+            for doubts_of in parts_of_run("run_doubts", stored)
+            for doubt in doubts_of(stored, numbers)
+        ),
         *telemetry_doubts(stored),
     )
 

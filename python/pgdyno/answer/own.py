@@ -9,8 +9,8 @@ from typing import Any
 from pgdyno.analysis.findings import Panel, RunFindings
 from pgdyno.analysis.script_findings import ScriptFindings
 from pgdyno.analysis.verdicts import Doubt
-from pgdyno.feature import features
 from pgdyno.loop.load_numbers import LoadNumbers
+from pgdyno.loop.took_part import features_of_run
 from pgdyno.programs.program import Program
 from pgdyno.programs.registry import part_of, program_of
 from pgdyno.server.connect import Connection
@@ -77,8 +77,7 @@ def added_by_features(stored: StoredRun) -> dict[str, Any]:
     """Return what each feature finds in a run, by the name of the feature."""
     findings = {
         feature.name: feature.part("run_findings")(stored)
-        for feature in features()
-        if "run_findings" in feature.parts
+        for feature in features_of_run("run_findings", stored)
     }
     return {name: value for name, value in findings.items() if value is not None}
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from pgdyno.analysis.findings import Mark, Panel, Series
 from pgdyno.analysis.histogram import percentiles_of_each
-from pgdyno.answer.charts.catalogue import FIRST, FURTHER
+from pgdyno.answer.charts.catalogue import FIRST, further_charts
 from pgdyno.answer.charts.drawing import panels_of_charts, series
 from pgdyno.answer.charts.waits import waits_panel
 from pgdyno.answer.devices import data_disk, moved_bytes
@@ -47,7 +47,7 @@ def panels_of(
     panels = [panel for maker in makers if (panel := maker(stored, numbers)) is not None]
     panels = [*own_answer(program_of_run(numbers)).panels(stored, numbers), *panels]
     known = {panel.key for panel in panels}
-    charts = [chart for chart in (*FIRST, *FURTHER) if chart.key not in known]
+    charts = [chart for chart in (*FIRST, *further_charts([stored])) if chart.key not in known]
     texts = (stored.document("server.json") or {}).get("statement_texts") or {}
     further = panels_of_charts(
         charts, [stored], numbers.began_ns, StatementNames(texts), seconds=numbers.seconds

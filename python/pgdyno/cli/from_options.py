@@ -13,8 +13,9 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from pgdyno.cli import output
-from pgdyno.cli.dataset_options import given_of, option_names, read_options
+from pgdyno.cli.dataset_options import given_of, read_options
 from pgdyno.cli.effect import refuse_without_effect
+from pgdyno.cli.kind_options import option_fields
 from pgdyno.cli.script_options import pairs_of, protocol_of, scripts_of
 from pgdyno.engine.engine_facts import BuiltinFacts, engine_facts
 from pgdyno.errors import SpecError
@@ -149,7 +150,7 @@ def _refuse_unused(options: dict[str, Any], experiment: Experiment) -> None:
     else:
         refuse_without_effect(
             options,
-            [name for kind in KINDS.values() for name in option_names(kind.options, {"seed"})],
+            [name for kind in KINDS for name in option_fields(kind) if name != "seed"],
             "pgdyno makes tables only on a scratch server; on your own server it uses those that "
             "are there",
             "leave it out, or load the tables with pgdyno init",
@@ -392,12 +393,12 @@ def dataset_of(options: dict[str, Any], scripts: Sequence[Script] = ()) -> Datas
     own = {**options, "seed": None}
     files = [str(script.capture) for script in scripts if script.capture is not None]
     more = {"file": files[0]} if files else {}
-    for other in KINDS.values():
-        given = given_of(other.options, own)
-        for name in given.keys() - kind.options.model_fields.keys():
+    fields = dict.fromkeys(field for other in KINDS for field in option_fields(other))
+    for name in fields:
+        if own.get(name) not in (None, False) and name not in kind.options.model_fields:
             sizes = [f"--{sized.size_option} for {sized.name} tables" for sized in KINDS.values()]
             raise SpecError(
-                f"--{name.replace('_', '-')} {given[name]} is not an option of the {kind.name}"
+                f"--{name.replace('_', '-')} {own[name]} is not an option of the {kind.name}"
                 " tables.",
                 hint=f"use {', '.join(sizes)}",
             )

@@ -11,7 +11,7 @@ import click
 
 from pgdyno.cli import wanted
 from pgdyno.cli.effect import refuse_given_twice
-from pgdyno.cli.verb_help import EXAMPLES, MEANT
+from pgdyno.cli.verb_help import examples_of, meant_by
 
 SERVER = "Server"
 COMPARED = "Comparison"
@@ -120,7 +120,7 @@ class Verb(click.Command):
 
     def _meant(self, name: str) -> str | None:
         """Return the option that is meant by one from habit, also if that is shortened."""
-        habits = {habit: words for (verb, habit), words in MEANT.items() if verb == self.name}
+        habits = meant_by(self.name or "")
         if name in habits:
             return habits[name]
         begun = {
@@ -225,15 +225,15 @@ def _write_close(
 def example_name(context: click.Context) -> str:
     """Return the name of a command in the table of examples."""
     path = context.command_path.removeprefix("pgdyno ")
-    return path if path in EXAMPLES else context.command.name or ""
+    return path if examples_of(path) else context.command.name or ""
 
 
 def write_examples(name: str, formatter: click.HelpFormatter) -> None:
     """Write the examples of the verb `name`; each command stays on its line."""
-    if name not in EXAMPLES:
+    if not (examples := examples_of(name)):
         return
     with formatter.section("Examples"):
-        for meaning, typed in EXAMPLES[name]:
+        for meaning, typed in examples:
             formatter.write_text(meaning if meaning.endswith("?") else f"{meaning}:")
             formatter.write(f"{'':>{formatter.current_indent + 2}}{typed}\n")
     formatter.write("\n")

@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from pgdyno.cli import output, wanted
+from pgdyno.cli import output
 from pgdyno.cli.headings import under
 from pgdyno.server.dataset_kinds import KINDS
 
@@ -88,8 +88,22 @@ def decorator_of(
 @cache
 def kind_help(name: str) -> KindHelp:
     """Return the help of one kind."""
-    if not wanted.body and (written := _written().get(name)) is not None:
-        return _read(written)
+    written = _written().get(name)
+    return _of_model(name) if written is None else _read(written)
+
+
+def option_fields(name: str) -> list[str]:
+    """Return the fields of a kind's model that are options of the command line."""
+    return [option.field for option in kind_help(name).options]
+
+
+def text_of_models() -> str:
+    """Return the text of kind_options.json, from the models of the kinds."""
+    document = {name: asdict(_of_model(name)) for name in KINDS}
+    return json.dumps(document, indent=1, ensure_ascii=False)
+
+
+def _of_model(name: str) -> KindHelp:
     from pgdyno.cli.dataset_options import declared_options
 
     kind = KINDS[name]
@@ -101,12 +115,6 @@ def kind_help(name: str) -> KindHelp:
         check_help=kind.check_help,
         has_conditions=bool(kind.conditions),
     )
-
-
-def text_of_models() -> str:
-    """Return the text of kind_options.json, from the models of the kinds."""
-    document = {name: asdict(kind_help(name)) for name in KINDS}
-    return json.dumps(document, indent=1, ensure_ascii=False)
 
 
 @cache

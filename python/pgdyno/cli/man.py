@@ -16,7 +16,7 @@ import click
 from pgdyno.cli.headings import REST
 from pgdyno.cli.main import VERBS, pgdyno
 from pgdyno.cli.reference import EXIT_CODES, every_context, every_parameter
-from pgdyno.cli.verb_help import EXAMPLES
+from pgdyno.cli.verb_help import examples_of
 from pgdyno.store.files import write_text
 
 
@@ -53,7 +53,7 @@ def _page(verb: str, context: click.Context) -> str:
         _head(f"pgdyno-{verb.replace(' ', '-')}", command.get_short_help_str(100).rstrip(".")),
         f".SH SYNOPSIS\n\\fBpgdyno {_safe(verb)}\\fR {_safe(usage)}",
         f".SH DESCRIPTION\n{_paragraphs(command.help or '')}",
-        _examples(verb if verb in EXAMPLES else verb.split()[-1]),
+        _examples(verb if examples_of(verb) else verb.split()[-1]),
         ".SH OPTIONS",
     ]
     sections: dict[str, list[str]] = {}
@@ -79,7 +79,7 @@ def _head(name: str, about: str) -> str:
 def _examples(name: str) -> str:
     lines = [
         f".PP\n{_safe(meaning)}\n.PP\n.nf\n.RS\n{_safe(typed)}\n.RE\n.fi"
-        for meaning, typed in EXAMPLES.get(name, ())
+        for meaning, typed in examples_of(name)
     ]
     return "\n".join([".SH EXAMPLES", *lines]) if lines else ""
 

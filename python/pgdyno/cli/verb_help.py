@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pgdyno.feature import parts
+from collections.abc import Iterator
+from types import ModuleType
+
+from pgdyno.feature import features
 
 # The purpose of an example, and its command. tests/examples/test_documents.py runs each of them.
 Example = tuple[str, str]
@@ -103,6 +106,26 @@ MEANT: dict[tuple[str, str], str] = {
     ("sweep", "--repeat"): "Use --rounds N.",
     ("sweep", "--runs"): "Use --rounds N.",
 }
-for _own in parts("verb_help"):
-    EXAMPLES |= _own.EXAMPLES
-    MEANT |= _own.MEANT
+
+
+def examples_of(name: str) -> tuple[Example, ...]:
+    """Return the examples of a verb, or of a kind of dataset; nothing for another word."""
+    if name in EXAMPLES:
+        return EXAMPLES[name]
+    return next((of.EXAMPLES[name] for of in _of_features(name) if name in of.EXAMPLES), ())
+
+
+def meant_by(verb: str) -> dict[str, str]:
+    """Return what people type from habit for options of a verb, and what to use instead."""
+    meant = dict(MEANT)
+    for of_feature in _of_features(verb):
+        meant |= of_feature.MEANT
+    return {habit: words for (of, habit), words in meant.items() if of == verb}
+
+
+def _of_features(name: str) -> Iterator[ModuleType]:
+    """Yield the help of the features that bring a verb or a kind of dataset of this name."""
+    for feature in features():
+        brings = {*feature.verbs, *feature.tables.get("dataset_kinds", ())}
+        if name in brings and "verb_help" in feature.parts:
+            yield feature.part("verb_help")

@@ -1,6 +1,7 @@
-"""Facts from the engine: built-ins, meta commands, datasets. The lab keeps no copy of them.
+"""Facts about the engine: built-ins, meta commands, datasets.
 
-Mirrors `crates/engine/src/contract/facts.rs`.
+`make docs` writes what `pgdyno-engine facts` says to engine_facts.json; a test compares both. So no
+command starts the engine to learn them. Mirrors `crates/engine/src/contract/facts.rs`.
 """
 
 from __future__ import annotations
@@ -8,14 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
 from typing import Any, NamedTuple, TypeVar
 
-from pgdyno.engine.executable import engine_for_jobs
-from pgdyno.errors import EngineError, SpecError
-from pgdyno.process import child
+from pgdyno.errors import SpecError
 
-_TIMEOUT_S = 30.0
+FILE = "engine_facts.json"
 
 # The smallest and the largest value that is allowed.
 NumberRange = tuple[int, int]
@@ -88,34 +87,15 @@ class EngineFacts(NamedTuple):
         raise SpecError(f"-b {text}: {what}{rest}", hint=f"use one of {names}")
 
 
-def engine_facts() -> EngineFacts:
-    """Return the facts of the engine.
-
-    Raises: EngineError if there is no engine, or an older one.
-    """
-    path = engine_for_jobs()
-    return _facts_of(path, path.stat().st_mtime_ns)
-
-
 @cache
-def _facts_of(path: Path, _changed_ns: int) -> EngineFacts:
-    """Ask once in each command; a rebuilt engine counts as another file."""
-    said = child.run([path, "facts"], timeout_s=_TIMEOUT_S, death_signal=None)
-    try:
-        return facts_of(json.loads(said.stdout))
-    except (ValueError, KeyError, TypeError) as error:
-        raise EngineError(
-            f"The engine at {path} gives no usable facts: {type(error).__name__}: {error}.",
-            hint="install both packages of one version, or run make build in a source tree",
-        ) from error
+def engine_facts() -> EngineFacts:
+    """Return the facts of the engine of this release."""
+    text = files("pgdyno.engine").joinpath(FILE).read_text(encoding="utf-8")
+    return facts_of(json.loads(text))
 
 
 def facts_of(document: Mapping[str, Any]) -> EngineFacts:
-    """Return the facts of a document, without the keys of a newer engine.
-
-    Raises: KeyError or TypeError if a key is missing. Help needs the facts, so they are not models:
-    these take longer to build than the engine takes to answer.
-    """
+    """Return the facts of a document. Help needs them, so they are not models, which are slow."""
     builtins = [
         {
             **builtin,

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import sys
-from functools import cache
 from pathlib import Path
 
 from pgdyno.errors import EngineError
@@ -16,6 +15,8 @@ from pgdyno.process import child
 CONTRACT_REVISION = 26
 # The version in pyproject.toml: importlib.metadata, which knows it too, is a heavy import.
 RELEASE = "0.1.0"
+# What the engine must know, as `pgdyno-engine check-job` takes it.
+ASKED = f"{RELEASE}/{CONTRACT_REVISION}"
 
 _REVISION = re.compile(r"\bcontract 1\.(\d+)\)")
 _TIMEOUT_S = 30.0
@@ -46,25 +47,37 @@ def engine_path() -> Path:
     )
 
 
+_known: set[tuple[Path, int]] = set()
+
+
 def engine_for_jobs() -> Path:
     """Return an engine that knows everything this lab may ask.
 
     Raises: EngineError with both versions if the engine is older, or of another release.
     """
     path = engine_path()
-    _require_known(path, path.stat().st_mtime_ns)
+    if _state_of(path) not in _known:
+        _require_known(path)
     return path
 
 
-@cache
-def _require_known(path: Path, _changed_ns: int) -> None:
-    """Ask once in each command; a rebuilt engine counts as another file."""
+def remember_known(path: Path) -> None:
+    """Remember that an engine knows everything; a rebuilt one counts as another file."""
+    _known.add(_state_of(path))
+
+
+def _state_of(path: Path) -> tuple[Path, int]:
+    return path, path.stat().st_mtime_ns
+
+
+def _require_known(path: Path) -> None:
     said = child.run([path, "--version"], timeout_s=_TIMEOUT_S, death_signal=None).stdout.strip()
     match = _REVISION.search(said)
     engine, wanted = said.removeprefix("pgdyno-engine ") or "unknown", RELEASE
     # The first versions printed no number.
     knows_all = int(match[1] if match else 0) >= CONTRACT_REVISION
     if knows_all and engine.split()[0] == wanted:
+        remember_known(path)
         return
     raise EngineError(
         f"The engine at {path} has version {engine}; this pgdyno, version {wanted}, needs an "

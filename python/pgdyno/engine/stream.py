@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -13,7 +14,7 @@ from typing import IO
 from pydantic import BaseModel
 
 from pgdyno.clock import monotonic_ns
-from pgdyno.engine.executable import engine_for_jobs
+from pgdyno.engine.executable import ASKED, engine_for_jobs, engine_path, remember_known
 from pgdyno.engine.job import Job
 from pgdyno.engine.records import Failure, Hello, Record, ScriptShape, Summary, parse_record
 from pgdyno.errors import EngineError, InterruptedByUser, SpecError
@@ -68,7 +69,7 @@ class EngineRun:
     def __init__(self, job: Job, *, log: IO[bytes] | int = subprocess.DEVNULL) -> None:
         self._log = log
         self._pending = b""
-        self._child = _started("run", stderr=log)
+        self._child = _started(engine_for_jobs(), "run", stderr=log)
         self.pid: int | None = self._child.pid
         self._write(job.to_line())
 
@@ -152,10 +153,10 @@ class EngineRun:
         return " ".join(text.split()[-60:])
 
 
-def _started(verb: str, stderr: IO[bytes] | int = subprocess.DEVNULL) -> child.Child:
+def _started(*arguments: str | Path, stderr: IO[bytes] | int = subprocess.DEVNULL) -> child.Child:
     """Start the engine, which reads its job; the end of its input ends it, too."""
     return child.start(
-        [engine_for_jobs(), verb],
+        [*arguments],
         name="pgdyno-engine",
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -167,14 +168,23 @@ def _started(verb: str, stderr: IO[bytes] | int = subprocess.DEVNULL) -> child.C
 def check_job(job: Job) -> tuple[ScriptShape, ...]:
     """Let the engine check the job without connecting; return the parsed scripts.
 
-    Raises: SpecError with file, line, column and caret of the mistake.
+    An engine that does not suit this lab refuses without a word, so a command asks it once.
+
+    Raises: SpecError with file, line, column and caret of the mistake; EngineError with both
+    versions if the engine is older, or of another release.
     """
-    with _started("check-job") as checker:
+    path = engine_path()
+    with _started(path, "check-job", ASKED) as checker:
         assert checker.stdin is not None
         assert checker.stdout is not None
-        checker.stdin.write(job.to_line())
-        checker.stdin.close()
+        with suppress(BrokenPipeError):
+            checker.stdin.write(job.to_line())
+            checker.stdin.close()
         records = [parse_record(line) for line in checker.stdout.read().splitlines()]
+    if records:
+        remember_known(path)
+    else:
+        engine_for_jobs()
     for record in records:
         if isinstance(record, Failure):
             raise SpecError(record.message, hint=record.hint or "correct that line of the script")
@@ -189,7 +199,7 @@ def print_sql(job: Job) -> str:
 
     Raises: SpecError that says what is wrong with the job.
     """
-    with _started("print-sql") as printer:
+    with _started(engine_for_jobs(), "print-sql") as printer:
         assert printer.stdin is not None
         assert printer.stdout is not None
         printer.stdin.write(job.to_line())

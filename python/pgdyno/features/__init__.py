@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgdyno.feature import Feature
+from pgdyno.feature import Feature, Metric
 
 FEATURES = (
     Feature(
@@ -16,6 +16,18 @@ FEATURES = (
             "tpcc-like": {
                 name: name for name in ("load", "translation", "data", "answer", "shown")
             },
+        },
+        metrics={
+            "tpcc-like": (
+                Metric(
+                    name="nopm",
+                    words="NOPM",
+                    meaning="New-Orders completed per minute (tpcc-like)",
+                    unit="1/min",
+                    counts="new-order",
+                    seconds=60,
+                ),
+            )
         },
         parts={"verb_help": "help:"},
         tables={"dataset_kinds": {"tpcc": "tables:TPCC"}},
@@ -84,6 +96,7 @@ FEATURES = (
     Feature(
         name="hosts",
         package="pgdyno.features.hosts",
+        traces=("hosts.json",),
         parts={
             "fleet": "load_hosts:opened",
             "run_document": "shown:hosts_document",
@@ -95,6 +108,8 @@ FEATURES = (
     Feature(
         name="nodes",
         package="pgdyno.features.nodes",
+        extension="citus",
+        traces=("placements", "node_database", "node_waits"),
         parts={
             "charts": "charts:NODES",
             "collectors": "collectors:NODE_COLLECTORS",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pgdyno.observe.catalogue import COLUMNS, ROWS_MAX
+from pgdyno.observe.catalogue import ROWS_MAX, columns_of
 from pgdyno.observe.collector import Column
 from pgdyno.observe.processes.backends import LOAD, BackendsCollector
 from pgdyno.observe.processes.proc_files import TICK_NS
@@ -34,8 +34,8 @@ def growth_of(rows: Arrays, collector: str) -> list[Deltas]:
     room for it.
     """
     rows_max = ROWS_MAX.get(collector, 0)
-    whole = since_zero(rows, COLUMNS[collector], rows_max) if rows_max else rows
-    return [delta for delta in deltas(whole, COLUMNS[collector]) if delta.time_ns.size]
+    whole = since_zero(rows, columns_of(collector), rows_max) if rows_max else rows
+    return [delta for delta in deltas(whole, columns_of(collector)) if delta.time_ns.size]
 
 
 def load_backends(stored: StoredRun) -> Deltas | None:

@@ -17,7 +17,7 @@ from pgdyno.analysis.verdicts import (
 )
 from pgdyno.loop.counter_growth import counters_of, deltas_of, grown, load_backends
 from pgdyno.loop.load_numbers import LoadNumbers
-from pgdyno.observe.catalogue import COLLECTORS
+from pgdyno.observe.catalogue import collector_named
 from pgdyno.observe.host.cpu import CpuCollector, ThrottlingCollector
 from pgdyno.observe.processes.backends import LOAD
 from pgdyno.observe.sql.waits import PARALLEL_WORKER, UNSEEN
@@ -25,7 +25,6 @@ from pgdyno.observe.sql.wal import CheckpointerCollector
 from pgdyno.store.parquet import Arrays
 from pgdyno.store.stored_run import StoredRun
 
-_OF_NODES = {collector.name for collector in COLLECTORS if collector.scope == "node"}
 _OF_ALL_PROGRAMS = ("user_ns", "nice_ns", "system_ns")
 _OF_PROGRAMS = ("cpu_user_ns", "cpu_system_ns")
 _CPU_MODES = tuple(c.name for c in CpuCollector.columns if c.nature == "counter")
@@ -131,7 +130,8 @@ def other_programs_ratio_of(stored: StoredRun, numbers: LoadNumbers) -> float | 
     is_short_lived = work.get("connect", {}).get("each_transaction", False)
     is_short_lived |= bool((np.asarray(stored.waits()["backend_type"]) == PARALLEL_WORKER).any())
     kinds = {growth.key["backend_type"] for growth in of_server}
-    is_alone = "walsender" not in kinds and _OF_NODES.isdisjoint(stored.collectors())
+    has_nodes = any(collector_named(name).scope == "node" for name in stored.collectors())
+    is_alone = "walsender" not in kinds and not has_nodes
     if not by_mode or LOAD not in kinds or is_short_lived or not is_alone:
         return None
     load = load_backends(stored)

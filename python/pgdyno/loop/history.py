@@ -10,6 +10,7 @@ import numpy as np
 
 from pgdyno.analysis.within_run import warmup_cut
 from pgdyno.errors import AnalysisError
+from pgdyno.feature import Metric
 from pgdyno.loop.counter_growth import grown, is_seen_by_ticks, load_backends
 from pgdyno.loop.disturbed import disturbed_by
 from pgdyno.loop.journal import Visit, visits
@@ -17,7 +18,6 @@ from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, type_latencies_m
 from pgdyno.loop.turn_values import turns_of
 from pgdyno.observe.sql.waits import PARALLEL_WORKER
 from pgdyno.plan.history import History, Measured
-from pgdyno.programs.program import Metric
 from pgdyno.programs.registry import own_metrics, program_named
 from pgdyno.store.folder import ExperimentFolder
 from pgdyno.store.stored_run import StoredRun

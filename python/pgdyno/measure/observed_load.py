@@ -46,6 +46,7 @@ def observer_of(ready: PreparedRun, writer: RunWriter) -> Observer:
             nodes=observed_nodes(
                 facts.nodes, within or under_test.observe, run=name, is_local=facts.is_local
             ),
+            kinds=facts.kinds,
         ),
         pooler=observed_pooler(under_test.pooler, name) if under_test.pooler else None,
         host=under_test.host_command,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+
 from pgdyno.feature import parts
 from pgdyno.observe.collector import Collector, Column
 from pgdyno.observe.host.collectors import HOST_COLLECTORS, LOAD_COLLECTORS
@@ -26,7 +29,6 @@ COLLECTORS: tuple[type[Collector], ...] = (
     *SQL_COLLECTORS,
     *HOST_COLLECTORS,
     *LOAD_COLLECTORS,
-    *(collector for made in parts("collectors") for collector in made),
     # Collectors whose constructors need individual arguments.
     PoolerCollector,
     PoolerTrafficCollector,
@@ -40,14 +42,25 @@ COLLECTORS: tuple[type[Collector], ...] = (
     OwnCost,
 )
 
-# By collector.
-COLUMNS = {collector.name: collector.columns for collector in COLLECTORS}
+_BY_NAME = {collector.name: collector for collector in COLLECTORS}
 ROWS_MAX = {collector.name: collector.rows_max for collector in SQL_COLLECTORS}
 
 
-def collector_columns() -> dict[str, tuple[str, tuple[Column, ...]]]:
-    """Return meaning and columns of every collector by name."""
-    return {collector.name: (collector.meaning, collector.columns) for collector in COLLECTORS}
+@cache
+def every_collector() -> Mapping[str, type[Collector]]:
+    """Return the collectors of the core and of all features by their names."""
+    made = (*parts("sql_collectors"), *parts("collectors"))
+    return _BY_NAME | {collector.name: collector for group in made for collector in group}
+
+
+def collector_named(name: str) -> type[Collector]:
+    """Return a collector; features are only asked for names that are not the core's."""
+    return _BY_NAME.get(name) or every_collector()[name]
+
+
+def columns_of(name: str) -> tuple[Column, ...]:
+    """Return the columns of the table that a collector fills."""
+    return collector_named(name).columns
 
 
 def statements(version: int) -> dict[str, str]:
@@ -64,7 +77,8 @@ def statements(version: int) -> dict[str, str]:
     texts |= {"right to list WAL": database.MAY_LIST_SQL, "size of WAL": database.WAL_SQL}
     if version >= 15:
         texts["own transactions"] = REPORT_SQL
-    for collector in SQL_COLLECTORS:
+    of_features = (made for group in parts("sql_collectors") for made in group)
+    for collector in (*SQL_COLLECTORS, *of_features):
         if version >= min(collector.sql):
             texts[collector.name] = pick(collector.name, collector.sql, version)
         if issubclass(collector, ExtensionCollector):

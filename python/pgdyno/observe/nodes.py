@@ -31,5 +31,5 @@ def observed_nodes(
 
     Args: run, for the sessions' application_name; is_local, whether the coordinator is here.
     """
-    makes = part("observed_nodes")
+    makes = part("observed_nodes") if nodes else None
     return () if makes is None else makes(nodes, target, run=run, is_local=is_local)

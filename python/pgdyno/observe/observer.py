@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -62,6 +62,7 @@ class ObservedServer:
     known. `load_sessions`: number of sessions that keep the server busy; the more they are, the
     longer its answers may take. `ask_too` makes additional collectors for the session in
     `database`. `nodes`: the workers, if the server is the coordinator of a distributed server.
+    `kinds`: the features that know more about the database.
     """
 
     connect: Connect
@@ -74,6 +75,7 @@ class ObservedServer:
     connect_within: Connect | None = None
     ask_too: Callable[[ServerSession], Sequence[Collector]] | None = None
     nodes: Sequence[ObservedNode] = ()
+    kinds: Collection[str] = ()
 
 
 class Observer:
@@ -208,7 +210,9 @@ class Observer:
         observing += relays
         source = ServerSource(regular, server.database, observing, server.is_local)
         collectors = of_scope("server", source)
-        collectors_within = of_scope("database", replace(source, session=within or regular))
+        collectors_within = of_scope(
+            "database", replace(source, session=within or regular), server.kinds
+        )
         if server.ask_too is not None:
             collectors_within += server.ask_too(within or regular)
         threads = (

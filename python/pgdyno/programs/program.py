@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pgdyno.feature import Metric
+
 
 def _never(_script: Mapping[str, Any]) -> bool:
     return False
@@ -30,22 +32,6 @@ class TransactionType:
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
-    """A metric that only this program has; more is better.
-
-    `name`: in specs, options and JSON. `words`: for readers, also the unit of an estimate.
-    `meaning` describes the column of an export. `unit`: of a limit in a condition. `measure` takes
-    the completed transactions of each type and the measured seconds; None: it was not measured.
-    """
-
-    name: str
-    words: str
-    meaning: str
-    unit: str
-    measure: Callable[[Mapping[str, int], float], float | None]
-
-
-@dataclass(frozen=True, slots=True)
 class Background:
     """Work that transactions leave to connections of the background.
 
@@ -62,9 +48,10 @@ class Program:
     """A program as a load; the defaults are those of a text script.
 
     `name`: of the built-in. `client_word`: "client", or the word that the program's specification
-    uses. `protocol`: the default. `metrics`: those of no other program; the first decides unless
-    the user or the design chooses another one. `clients_per_size`: how many clients with full think
-    times belong to one unit of the dataset's size, a `size_word`; None without a rule.
+    uses. `protocol`: the default. `metrics`: those of no other program, as its feature declares
+    them; the first decides unless the user or the design chooses another one. `clients_per_size`:
+    how many clients with full think times belong to one unit of the dataset's size, a `size_word`;
+    None without a rule.
     `counts_statements`: the server's counters of each statement are read before and after a run.
     `pipelines`: whether a script of a job with this program sends a statement before the result of
     the one before has arrived.

@@ -7,12 +7,13 @@ A program is declared in parts: `load` (its PROGRAM), `data`, `translation`, `jo
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from types import ModuleType
 
-from pgdyno.feature import features
-from pgdyno.programs.program import Metric, Program, TransactionType
+from pgdyno.feature import Metric, features
+from pgdyno.programs.program import Program, TransactionType
 
 SCRIPTS: Mapping[str, str] = {"load": "pgdyno.programs.scripts.load"}
 PROGRAMS: dict[str, Mapping[str, str]] = {
@@ -21,6 +22,10 @@ PROGRAMS: dict[str, Mapping[str, str]] = {
     for name, modules in feature.programs.items()
 }
 """The modules of each program that is not a text script: built-in -> part -> module."""
+METRICS: dict[str, tuple[Metric, ...]] = {
+    name: metrics for feature in features() for name, metrics in feature.metrics.items()
+}
+"""What only one program measures, by the name of the program."""
 
 
 FILE_PROGRAM = next((name for name, modules in PROGRAMS.items() if "job" in modules), None)
@@ -32,7 +37,7 @@ def program_named(name: str | None) -> Program:
     """Return the program of a built-in; of any other name, text scripts."""
     program = import_module(PROGRAMS.get(name or "", SCRIPTS)["load"]).PROGRAM
     assert isinstance(program, Program), f"PROGRAM of {name} is not a Program"
-    return program
+    return replace(program, metrics=METRICS.get(program.name, ()))
 
 
 def program_of(builtins: Collection[str | None]) -> Program:
@@ -64,7 +69,7 @@ def metric_names() -> tuple[str, ...]:
 
 def own_metrics() -> Mapping[str, Metric]:
     """Return the metrics of all programs by their names; the usual ones are not among them."""
-    return {metric.name: metric for program in programs() for metric in program.metrics}
+    return {metric.name: metric for metrics in METRICS.values() for metric in metrics}
 
 
 def types_by_name() -> Mapping[str, tuple[Program, TransactionType]]:

@@ -14,7 +14,7 @@ from pgdyno.server.configuration import source_text
 from pgdyno.server.connect import Connection
 from pgdyno.server.dataset import Dataset, inspect
 from pgdyno.server.dataset_kind import DatasetKind
-from pgdyno.server.nodes import Node, workers_of
+from pgdyno.server.nodes import Node, kinds_of, workers_of
 from pgdyno.server.safety import ConnectionRoom, OtherSessions
 from pgdyno.server.storage import device_name, disks_below, mount_of
 from pgdyno.server.target import Target
@@ -67,7 +67,8 @@ class ServerFacts:
     each came from: a file with its line, a command, or "default". `is_local` is true only if the
     session's own backend was seen among this host's processes. `others`: other client sessions in
     this database, by application; `elsewhere_count`: those in other databases.
-    `nodes`: the workers of the coordinator of a distributed server.
+    `nodes`: the workers of the coordinator of a distributed server. `kinds`: the features that know
+    more about the database; they are not stored.
     """
 
     host: str
@@ -94,6 +95,7 @@ class ServerFacts:
     others: tuple[OtherSessions, ...]
     elsewhere_count: int = 0
     nodes: tuple[Node, ...] = ()
+    kinds: tuple[str, ...] = ()
 
     @property
     def durability(self) -> dict[str, str]:
@@ -108,7 +110,9 @@ class ServerFacts:
 
     def as_document(self) -> dict[str, Any]:
         """Return everything as JSON-able values."""
-        return asdict(self)
+        document = asdict(self)
+        del document["kinds"]
+        return document
 
 
 def collect(connection: Connection, target: Target, kind: DatasetKind | None = None) -> ServerFacts:
@@ -155,6 +159,7 @@ def collect(connection: Connection, target: Target, kind: DatasetKind | None = N
             _one(connection, f"SELECT count(*) {_OTHERS} AND datname <> current_database()") or 0
         ),
         nodes=workers_of(connection),
+        kinds=kinds_of(connection),
     )
 
 

@@ -8,6 +8,7 @@ joins both with the answer.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
 
 from pydantic import (
@@ -297,7 +298,9 @@ def _design(given: object) -> DesignSpec:
     if isinstance(given, DesignSpec):
         return given
     # An error then names the kind within its place, as pydantic does: ("design", "compare", ...).
-    models: Any = Union[tuple(MODELS.values())]  # noqa: UP007
+    asked = given.get("kind") if isinstance(given, Mapping) else None
+    known = {"bench", asked} if asked in MODELS else MODELS
+    models: Any = Union[tuple(MODELS[kind] for kind in MODELS if kind in known)]  # noqa: UP007
     kinds = Annotated[models, Field(discriminator="kind")]
     design: DesignSpec = TypeAdapter(kinds).validate_python(given)
     return design

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from pgdyno.observe.catalogue import collector_columns
-from pgdyno.observe.collector import INTERVAL_NS, TIME_NS, Column
+from pgdyno.observe.catalogue import collector_named, every_collector
+from pgdyno.observe.collector import INTERVAL_NS, TIME_NS, Collector, Column
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +87,27 @@ HISTOGRAMS = Table(
 )
 
 
+_OF_ENGINE = {table.name: table for table in (INTERVALS, HISTOGRAMS)}
+
+
 @cache
 def tables() -> Mapping[str, Table]:
     """Return name -> table: the tables of the engine, then one for each collector."""
-    by_name = {table.name: table for table in (INTERVALS, HISTOGRAMS)}
-    for name, (meaning, columns) in collector_columns().items():
-        path = "waits" if name == "waits" else f"telemetry/{name}"
-        by_name[name] = Table(name, path, meaning, (TIME_NS, INTERVAL_NS, *columns))
-    return by_name
+    return _OF_ENGINE | {name: _of(made) for name, made in every_collector().items()}
 
 
+def _of(collector: type[Collector]) -> Table:
+    name = collector.name
+    path = "waits" if name == "waits" else f"telemetry/{name}"
+    return Table(name, path, collector.meaning, (TIME_NS, INTERVAL_NS, *collector.columns))
+
+
+@cache
 def table(name: str) -> Table:
     """Return the table of this name. Raises: AssertionError for an unknown name."""
-    known = tables().get(name)
-    if known is None:
-        raise AssertionError(f"no table {name!r} in store/schema.py")
-    return known
+    if name in _OF_ENGINE:
+        return _OF_ENGINE[name]
+    try:
+        return _of(collector_named(name))
+    except KeyError:
+        raise AssertionError(f"no table {name!r} in store/schema.py") from None

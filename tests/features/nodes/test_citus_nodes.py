@@ -11,12 +11,12 @@ from tests.fixtures.clusters import connection, scalar
 
 from pgdyno.errors import ServerError
 from pgdyno.features.nodes.collectors import NODE_COLLECTORS, of_node
-from pgdyno.features.nodes.nodes import workers_of
 from pgdyno.features.nodes.observed import WorkerNode, observed_nodes
 from pgdyno.features.nodes.session import NodeSession
 from pgdyno.observe.collector import Collector, NotMeasurable
 from pgdyno.observe.session import ServerSession
 from pgdyno.server.connect import Connection, connect
+from pgdyno.server.nodes import workers_of
 from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg

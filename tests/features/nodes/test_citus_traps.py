@@ -14,11 +14,11 @@ from tests.fixtures.command import Command, server_options
 from tests.fixtures.tenant import Trap, refuse_calls, trapped
 
 from pgdyno.features.nodes.collectors import NODE_COLLECTORS, of_node
-from pgdyno.features.nodes.nodes import workers_of
 from pgdyno.features.nodes.observed import observed_nodes
 from pgdyno.observe.collector import NotMeasurable
 from pgdyno.observe.session import ServerSession
 from pgdyno.server.connect import Connection, connect
+from pgdyno.server.nodes import workers_of
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 

@@ -11,7 +11,7 @@ import pytest
 from pgdyno.features.tune.evidence import choose
 from pgdyno.features.tune.evidence_of_run import evidence_of
 from pgdyno.features.tune.machine import Machine
-from pgdyno.observe.catalogue import COLUMNS
+from pgdyno.observe.catalogue import columns_of
 from pgdyno.store.experiment import Store
 from pgdyno.store.run_writer import RunWriter
 
@@ -27,7 +27,7 @@ def add_growth(writer: RunWriter, collector: str, grown: Mapping[str, Any]) -> N
     """Add two samples around the run: nothing, and what grew."""
     numbers = {
         column.name: 0 if column.dtype not in ("str", "string") else ""
-        for column in COLUMNS[collector]
+        for column in columns_of(collector)
         if column.name not in ("time_ns", "interval_ns")
     }
     keys = {name: value for name, value in grown.items() if isinstance(value, str)}

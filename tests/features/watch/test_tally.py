@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 from tests.features.watch.samples import SECOND_NS, Row, database, nobody, wait, waits, wal
 
+from pgdyno.analysis.estimate import Estimate
 from pgdyno.features.watch import tally as watch_tally
 from pgdyno.features.watch.clocks import EventClocks
 from pgdyno.features.watch.document import Watched, WatchedWork, sentence, statement_of
 from pgdyno.features.watch.statements import Calls, KnownTexts
-from pgdyno.features.watch.tally import SampleGap, SeriesSums, Stretches, Tally
+from pgdyno.features.watch.tally import SampleGap, Stretches, Tally
 from pgdyno.features.watch.verbs.watch import line_parts, packed, statement_lines
 from pgdyno.features.watch.words import call_words, share_words
 
@@ -384,32 +385,32 @@ def test_the_statements_at_work_are_named_with_what_they_wait_for() -> None:
     assert statement_lines(seen.look(), KnownTexts({})) == []
 
 
+def sampled_of(numbers: Sequence[int]) -> Estimate:
+    """Return the mean of numbers of sessions, one in each second."""
+    stretches = Stretches()
+    for number in numbers:
+        stretches.begin()
+        stretches.add("", 1, number)
+    mean = stretches.mean(len(numbers))
+    assert mean is not None
+    return mean
+
+
 def test_the_mean_of_the_sessions_at_work_has_an_interval() -> None:
-    series = SeriesSums()
     numbers = [0, 4, 1, 3, 2, 2, 5, 0, 3, 1, 4, 2]
-    for number in numbers[:9]:
-        series.add(number)
-    assert series.interval() is None
-    for number in numbers[9:]:
-        series.add(number)
-    low, high = series.interval() or (0.0, 0.0)
-    mean = statistics.mean(numbers)
-    # These neighbours are rather unlike, which does not make the interval narrower.
-    half = 1.959964 * statistics.stdev(numbers) / math.sqrt(len(numbers))
-    assert (low, high) == pytest.approx((mean - half, mean + half))
+    few = sampled_of(numbers[:7])
+    assert (few.value, few.low) == (pytest.approx(statistics.mean(numbers[:7])), None)
+    mean = sampled_of(numbers)
+    assert mean.value == pytest.approx(statistics.mean(numbers))
+    assert mean.low is not None
+    assert mean.high is not None
+    assert 0 < mean.low < mean.value < mean.high < 4
 
 
 def test_sessions_that_stay_for_several_samples_make_the_interval_wider() -> None:
-    apart, together = SeriesSums(), SeriesSums()
-    for number in [0, 3] * 50:
-        apart.add(number)
-    for number in [0] * 50 + [3] * 50:
-        together.add(number)
-    narrow, wide = apart.interval(), together.interval()
-    assert narrow is not None
-    assert wide is not None
-    assert wide[1] - wide[0] > 5 * (narrow[1] - narrow[0])
-    always = SeriesSums()
-    for _ in range(30):
-        always.add(1)
-    assert always.interval() == pytest.approx((0.9, 1.1))
+    narrow, wide = sampled_of([0, 3] * 50), sampled_of([0] * 50 + [3] * 50)
+    assert narrow.high is not None
+    assert wide.high is not None
+    assert wide.high - wide.value > 5 * (narrow.high - narrow.value)
+    always = sampled_of([1] * 30)
+    assert (always.low, always.high) == pytest.approx((0.9, 1.1))

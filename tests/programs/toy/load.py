@@ -1,15 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from pgdyno.programs.program import Metric, Program, TransactionType
+from pgdyno.feature import Metric
+from pgdyno.programs.program import Program, TransactionType
 
 SALE = "toy-sale"
-
-
-def _sales(completed_by_type: Mapping[str, int], seconds: float) -> float | None:
-    completed = completed_by_type.get(SALE)
-    return None if completed is None else completed * 3600 / seconds
+SALES = Metric("sales", "sales/h", "Sales completed per hour (toy)", "1/h", SALE, 3600)
 
 
 PROGRAM = Program(
@@ -17,7 +12,6 @@ PROGRAM = Program(
     client_word="stall",
     protocol="extended",
     types=(TransactionType(SALE, "Sale", p90_limit_s=0.001),),
-    metrics=(Metric("sales", "sales/h", "Sales completed per hour (toy)", "1/h", _sales),),
     clients_per_size=3,
     size_word="street",
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pgdyno.answer.charts.chart import chart, line, only
+from collections.abc import Iterable
+
+from pgdyno.answer.charts.chart import TelemetryChart, chart, line, only
 from pgdyno.answer.charts.host import (
     HOST_CPU,
     HOST_DISK,
@@ -11,7 +13,8 @@ from pgdyno.answer.charts.host import (
     LOAD_HOST,
 )
 from pgdyno.answer.charts.server import ACTIVITY, COPIES, POOLER, PROCESSES, TABLES, WRITING
-from pgdyno.feature import parts
+from pgdyno.loop.took_part import parts_of_run
+from pgdyno.store.stored_run import StoredRun
 
 WATCHED = (
     chart("tps", "Transactions of the whole server, without our own", "tps", "database",
@@ -35,8 +38,15 @@ FIRST = (
           line("active", "clients_active"),
           line("waiting for a server connection", "clients_waiting")),
 )  # fmt: skip
-_OF_FEATURES = tuple(drawn for charts in parts("charts") for drawn in charts)
-FURTHER = (
-    *(*ACTIVITY, *WRITING, *TABLES, *COPIES, *_OF_FEATURES, *PROCESSES, *POOLER),
+_SERVER = (*ACTIVITY, *WRITING, *TABLES, *COPIES)
+_HOST = (
+    *(*PROCESSES, *POOLER),
     *(*HOST_CPU, *HOST_MEMORY, *HOST_DISK, *HOST_NETWORK, *LOAD_HOST),
 )
+
+
+def further_charts(runs: Iterable[StoredRun]) -> tuple[TelemetryChart, ...]:
+    """Return the charts that follow the first ones, with those of the features that took part."""
+    made = (charts for run in runs for charts in parts_of_run("charts", run))
+    of_features = dict.fromkeys(chart for charts in made for chart in charts)
+    return (*_SERVER, *of_features, *_HOST)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pgdyno.observe.catalogue import COLUMNS
+from pgdyno.observe.catalogue import columns_of
 from pgdyno.observe.collector import Column
 
 Section = Literal["", "Server", "Nodes", "Processes", "Pooler", "Host", "Load host", "Elsewhere"]
@@ -73,7 +73,7 @@ class TelemetryChart:
 
     def _first_column(self) -> Column:
         name = self.lines[0].columns[0]
-        return next(column for column in COLUMNS[self.collector] if column.name == name)
+        return next(column for column in columns_of(self.collector) if column.name == name)
 
 
 def chart(

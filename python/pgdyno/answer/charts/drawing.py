@@ -18,7 +18,7 @@ from pgdyno.analysis.where_facts import NOT_INSTRUMENTED
 from pgdyno.answer.charts.chart import ChartLine, TelemetryChart
 from pgdyno.loop.counter_growth import growth_of
 from pgdyno.measure.statement_texts import StatementNames
-from pgdyno.observe.catalogue import COLUMNS
+from pgdyno.observe.catalogue import columns_of
 from pgdyno.observe.rates import Deltas
 from pgdyno.store.stored_run import StoredRun
 
@@ -239,7 +239,7 @@ def _gauges(
     chart: TelemetryChart, arrays: Mapping[str, npt.NDArray[Any]]
 ) -> tuple[dict[str, FloatArray], IntArray, int]:
     """Return the values by line at each instant; values of several keys are summed."""
-    keys = [c.name for c in COLUMNS[chart.collector] if c.nature == "key" and c.name in arrays]
+    keys = [c.name for c in columns_of(chart.collector) if c.nature == "key" and c.name in arrays]
     time_ns = np.asarray(arrays["time_ns"], dtype=np.int64)
     if "node" in keys and time_ns.size:
         time_ns = _Grid(time_ns, int(np.median(arrays["interval_ns"]))).points(time_ns)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from pgdyno.features.nodes.files import NodeFiles
-from pgdyno.features.nodes.node_sql import CitusCollector
 from pgdyno.features.nodes.session import NodeSession
 from pgdyno.observe.collector import SECOND_NS, Collector, Column, Row, Scope, key
 from pgdyno.observe.host.cpu import CpuCollector, PressureCollector, SchedulerCollector
@@ -57,15 +56,12 @@ def of_nodes(collector: type[Collector]) -> type[NodeCollector]:
     return type(f"Node{collector.__name__}", (NodeCollector,), members)
 
 
-_SERVER = tuple(
-    collector for collector in SQL_COLLECTORS if not issubclass(collector, CitusCollector)
-)
 # Their files have the same units on every host.
 _HOST = (
     *(CpuCollector, SchedulerCollector, MemoryCollector, DiskCollector),
     *(NetworkCollector, TcpCollector, PressureCollector),
 )
-_ALL: tuple[type[Collector], ...] = (*_SERVER, *_HOST)
+_ALL: tuple[type[Collector], ...] = (*SQL_COLLECTORS, *_HOST)
 _OF_NODES = {collector.name: of_nodes(collector) for collector in _ALL}
 NODE_COLLECTORS = tuple(_OF_NODES.values())
 
@@ -80,7 +76,7 @@ def of_node(
         WaitSampler(session, load_application_name, database)
         if collector is WaitSampler
         else collector.of(source)
-        for collector in _SERVER
+        for collector in SQL_COLLECTORS
     ]
     made += [collector(files) for collector in _HOST]
     return [_OF_NODES[collector.name](name, collector) for collector in made]

@@ -10,7 +10,6 @@ from pgdyno.server.connect import Connection
 from pgdyno.server.nodes import Node
 from pgdyno.server.target import Target
 
-_IS_CITUS_SQL = "SELECT 1 FROM pg_catalog.pg_extension WHERE extname = 'citus'"
 IDENTITY_SQL = "SELECT system_identifier FROM pg_catalog.pg_control_system()"
 _NODES_SQL = (
     "SELECT n.node_name, n.node_port::text, coalesce((SELECT CASE WHEN r.success THEN r.result END"
@@ -21,17 +20,15 @@ _NODES_SQL = (
     " FROM pg_catalog.pg_dist_node WHERE groupid = 0) ORDER BY 1, 2"
 )
 # Name -> every statement that `workers_of` may send.
-STATEMENTS = {"whether Citus is installed": _IS_CITUS_SQL, "workers of a Citus": _NODES_SQL}
+STATEMENTS = {"workers of a Citus": _NODES_SQL}
 _REQUIRE_AUTH_SINCE = 160_000
 
 
 def workers_of(connection: Connection) -> tuple[Node, ...]:
-    """Return the workers of a coordinator of Citus; nothing for any other server.
+    """Return the workers of a coordinator of Citus.
 
     Args: connection, to the load's database: each database has its own list of workers.
     """
-    if not connection.execute(_IS_CITUS_SQL).fetchone():
-        return ()
     return tuple(Node(*row) for row in connection.execute(_NODES_SQL).fetchall())
 
 

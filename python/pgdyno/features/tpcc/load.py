@@ -10,17 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pgdyno.programs.program import Background, Metric, Program, TransactionType
+from pgdyno.programs.program import Background, Program, TransactionType
 
 NAME = "tpcc-like"
 NEW_ORDER, DEFERRED = "new-order", "deferred-delivery"
 TERMINALS_PER_WAREHOUSE = 10
-
-
-def _nopm(completed_by_type: Mapping[str, int], seconds: float) -> float | None:
-    """Return New-Orders a minute."""
-    completed = completed_by_type.get(NEW_ORDER)
-    return None if completed is None else completed * 60 / seconds
 
 
 def _pipelines(script: Mapping[str, Any]) -> bool:
@@ -38,9 +32,6 @@ PROGRAM = Program(
         TransactionType("delivery", "Delivery", 5.0, 0.04),
         TransactionType("stock-level", "Stock-Level", 20.0, 0.04),
         TransactionType(DEFERRED, "deferred delivery", 80.0),
-    ),
-    metrics=(
-        Metric("nopm", "NOPM", "New-Orders completed per minute (tpcc-like)", "1/min", _nopm),
     ),
     background=Background("delivery", when="deferred", words="deliveries in the background"),
     clients_per_size=TERMINALS_PER_WAREHOUSE,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pgdyno.analysis.findings import FactTable, Mark, Panel
-from pgdyno.answer.charts.catalogue import FIRST, FURTHER, WATCHED
+from pgdyno.answer.charts.catalogue import FIRST, WATCHED, further_charts
 from pgdyno.answer.charts.drawing import panels_of_charts
 from pgdyno.answer.charts.waits import waits_panel
 from pgdyno.answer.fact_tables import state_tables
@@ -44,7 +44,8 @@ def watch_findings(folder: ExperimentFolder) -> WatchFindings:
         scale=_scale(document["sessions_at_work"]),
     )
     names = StatementNames(document.get("statement_texts") or {})
-    charts = panels_of_charts((*WATCHED, *FIRST, *FURTHER), segments, origin_ns, names)
+    asked = (*WATCHED, *FIRST, *further_charts(segments))
+    charts = panels_of_charts(asked, segments, origin_ns, names)
     drawn = [*charts[:1], waits, *charts[1:]]
     return WatchFindings(
         document=document,

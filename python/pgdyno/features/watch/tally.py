@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from pgdyno.analysis.at_work import AtWork, CountedTime, at_work, drawn_from_groups, own_time
-from pgdyno.analysis.estimate import Estimate, Scope
+from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.where_sampled import Sampled
+from pgdyno.analysis.within_run import mean_of
 from pgdyno.features.watch.clocks import IO_CLOCKS, WAL_CLOCKS, EventClocks, is_at_work
 from pgdyno.observe.sql.waits import ANSWERED, PARALLEL_WORKER, UNSEEN
 
@@ -28,9 +28,7 @@ _STATEMENTS_MAX = 2000
 _GAPS_KEPT = 500
 # A sample that is late by this number of intervals leaves a gap.
 _GAP_INTERVALS = 3
-_NORMAL_95 = 1.959964
 _RULE_OF_THREE = 3.0
-_SERIES_MIN = 10
 _STRETCHES_MAX = 240
 # The collectors whose samples are added up.
 TAKEN = ("database", "wal", "waits", "replication", "io")
@@ -44,47 +42,6 @@ class SampleGap:
 
     time_ns: int
     length_ns: int
-
-
-@dataclass(slots=True)
-class SeriesSums:
-    """Numbers in time order, kept as the sums from which mean and interval are made."""
-
-    count: int = 0
-    total_count: int = 0
-    squares_count: int = 0
-    neighbours_count: int = 0
-    first_count: int = 0
-    last_count: int = 0
-
-    def add(self, value: int) -> None:
-        """Add the next number."""
-        if self.count:
-            self.neighbours_count += self.last_count * value
-        else:
-            self.first_count = value
-        self.count, self.last_count = self.count + 1, value
-        self.total_count += value
-        self.squares_count += value * value
-
-    def interval(self) -> tuple[float, float] | None:
-        """Return the 95 % interval of the mean; None with fewer than 10 numbers.
-
-        Source: variance of the mean of an autocorrelated series (AR(1)). The half-width is at least
-        3/n (rule of three), because equal numbers may have missed something.
-        Limits: too narrow if the load changes slowly during the watch.
-        """
-        n = self.count
-        if n < _SERIES_MIN:
-            return None
-        mean = self.total_count / n
-        spread = self.squares_count - n * mean * mean
-        ends = mean * (2 * self.total_count - self.first_count - self.last_count)
-        products = self.neighbours_count - ends + (n - 1) * mean * mean
-        likeness = min(max(products / spread, 0.0), 0.99) if spread > 0 else 0.0
-        error = math.sqrt(max(spread, 0.0) / (n - 1) / n * (1 + likeness) / (1 - likeness))
-        half = max(_NORMAL_95 * error, _RULE_OF_THREE / n)
-        return max(mean - half, 0.0), mean + half
 
 
 @dataclass(slots=True)
@@ -139,6 +96,28 @@ class Stretches:
                 return before_count / taken_count
             before_count += stretch.taken_count
         return 1.0
+
+    def mean(self, seconds: float) -> Estimate | None:
+        """Return the mean number of sessions at work; None without a sample.
+
+        The half-width is at least 3/n for n samples (rule of three), because equal numbers may have
+        missed something.
+        Limits: the interval is too narrow if the load changes slowly during the watch.
+        """
+        if not self._kept:
+            return None
+        taken = np.array([stretch.taken_count for stretch in self._kept], dtype=np.float64)
+        seen = np.array([stretch.by_event.total() for stretch in self._kept], dtype=np.float64)
+        value, count = float(seen.sum() / taken.sum()), float(taken.sum())
+        # The last stretch is shorter than the others.
+        whole = (seen / taken)[taken == self._each]
+        made = mean_of(whole, whole.size / max(seconds, 1e-9), 1.0, "sessions")
+        if made.low is None or made.high is None:
+            return Estimate(value, None, None, count, "sessions", "none")
+        below = max(made.value - made.low, _RULE_OF_THREE / count)
+        above = max(made.high - made.value, _RULE_OF_THREE / count)
+        ends = max(value - below, 0.0), value + above
+        return Estimate(value, *ends, count, "sessions", "within_run")
 
     def events(self, seconds: float, *, seed: int) -> Sampled:
         """Return mean sessions by wait event, with replicates for intervals."""
@@ -240,7 +219,6 @@ class Tally:
         self.gap_count = 0
         self.reset_count = 0
         self.peak_sessions = 0
-        self.active_series = SeriesSums()
         self.stretches = Stretches()
         self.clocks = EventClocks()
         self.connections = 0
@@ -289,13 +267,8 @@ class Tally:
     def at_work(self) -> AtWork | None:
         """Return the sessions at work, by the server's count if it can be used."""
         with self._lock:
-            total, sampled = self.total, None
-            if (value := total.active) is not None:
-                low, high = self.active_series.interval() or (None, None)
-                n = max(self.active_series.count, 1)
-                scope: Scope = "none" if low is None else "within_run"
-                sampled = Estimate(value, low, high, n, "sessions", scope)
-            counted = None
+            total, counted = self.total, None
+            sampled = self.stretches.mean(total.span_ns / 1e9)
             if total.active_span_ns:
                 own_ns, error_ns = own_time(total.own_active_ns, total.own_active_least_ns)
                 counted = CountedTime(total.active_ns, own_ns, error_ns, total.active_span_ns)
@@ -407,7 +380,6 @@ class Tally:
         for sums in (self.total, self._recent):
             sums.has_seen_workers |= has_workers
             sums.wait_samples += 1
-        self.active_series.add(active)
         self.peak_sessions = max(self.peak_sessions, active)
 
 

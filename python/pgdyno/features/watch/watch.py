@@ -47,7 +47,7 @@ from pgdyno.observe.schedule import OwnCost
 from pgdyno.observe.session import ServerSession
 from pgdyno.process import signals
 from pgdyno.server.connect import connect
-from pgdyno.server.nodes import workers_of
+from pgdyno.server.nodes import kinds_of, workers_of
 from pgdyno.server.target import Target
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
@@ -224,7 +224,7 @@ def _observer(
         folders["data"] = facts.data_folder
     name = str(folder.number)
     with connect(request.target, verb="watch", run=name) as connection:
-        nodes = workers_of(connection)
+        nodes, kinds = workers_of(connection), kinds_of(connection)
     return Observer(
         clock=clock,
         sink=segments,
@@ -238,6 +238,7 @@ def _observer(
             postmaster_pid=facts.postmaster_pid,
             ask_too=ask_too,
             nodes=observed_nodes(nodes, request.target, run=name, is_local=is_local),
+            kinds=kinds,
         ),
         folders=folders,
         interval_ns=request.interval_ns,

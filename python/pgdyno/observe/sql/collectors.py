@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pgdyno.feature import parts
+from collections.abc import Collection
+
+from pgdyno.feature import features
 from pgdyno.observe.collector import Collector, Scope
 from pgdyno.observe.log.collector import LogCollector
 from pgdyno.observe.sql.database import AgesCollector, DatabaseCollector, SizesCollector
@@ -42,14 +44,22 @@ SQL_COLLECTORS: tuple[type[SqlCollector], ...] = (
     SizesCollector,
     BuffersCollector,
     ObjectsCollector,
-    *(collector for made in parts("sql_collectors") for collector in made),
     WaitSampler,
 )
 
 
-def of_scope(scope: Scope, source: ServerSource) -> list[Collector]:
-    """Return the collectors of one scope: "server", or "database" for the load's database."""
-    of_log: list[Collector] = [LogCollector.of(source)] if LogCollector.scope == scope else []
-    return [
-        collector.of(source) for collector in SQL_COLLECTORS if collector.scope == scope
-    ] + of_log
+def of_scope(scope: Scope, source: ServerSource, kinds: Collection[str] = ()) -> list[Collector]:
+    """Return the collectors of one scope: "server", or "database" for the load's database.
+
+    Args: kinds, the features that know more about this kind of server (`server.nodes.kinds_of`).
+    """
+    more = (
+        collector
+        for feature in features()
+        if feature.name in kinds and "sql_collectors" in feature.parts
+        for collector in feature.part("sql_collectors")
+    )
+    made = [
+        collector.of(source) for collector in (*SQL_COLLECTORS, *more) if collector.scope == scope
+    ]
+    return [*made, LogCollector.of(source)] if LogCollector.scope == scope else made

@@ -9,7 +9,6 @@ use super::catalog::{Facts, Kind, Wanted, ends};
 use super::number::scrambled;
 use super::slots::Value;
 use super::step::Access;
-use crate::values::Values;
 use pgdyno_engine::dataset::sql::quote_identifier;
 use pgdyno_engine::program::{Session, Unready};
 
@@ -237,6 +236,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::values::Values;
 
     const EVENLY: Access = Access { values: None, range: None, kept: 0.0, by_frequency: false };
 

@@ -30,8 +30,11 @@ pub(super) struct Rare {
     pub(super) count: u64,
 }
 
+/// Appends the text of a value.
+type Write = dyn Fn(&Rare, &mut Vec<u8>) + Send + Sync;
+
 /// Makes the text of a value that is not common. Common values are in `Segments`.
-pub(super) struct Writer(Box<dyn Fn(&Rare, &mut Vec<u8>) + Send + Sync>);
+pub(super) struct Writer(Box<Write>);
 
 impl Writer {
     pub(super) fn new(write: impl Fn(&Rare, &mut Vec<u8>) + Send + Sync + 'static) -> Writer {
