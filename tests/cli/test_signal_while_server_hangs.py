@@ -179,7 +179,7 @@ def test_a_server_that_was_silent_after_a_signal_is_asked_again_only_by_who_rest
             with pytest.raises(ServerError):
                 connect(cluster.target, verb="test", read_only=read_only)
             waited_s.append(time.monotonic() - began)
-        # Another server is no part of it.
+        # Only this server is meant.
         connect(target, verb="test", read_only=True).close()
     first_s, second_s, writing_s = waited_s
     assert second_s < writing_s < first_s

@@ -11,9 +11,7 @@ import pytest
 from tests.observe.test_server_collectors import session
 
 import pgdyno.observe
-from pgdyno.features.nodes import node_sql
-from pgdyno.features.nodes.collectors import NODE_COLLECTORS
-from pgdyno.features.watch.incident import sampled
+from pgdyno.features import FEATURES
 from pgdyno.observe.catalogue import SQL_COLLECTORS, every_collector
 from pgdyno.observe.collector import Scope, gauge
 from pgdyno.observe.session import ServerSession
@@ -40,8 +38,13 @@ def test_no_collector_is_forgotten_in_the_lists() -> None:
         for collector in classes_of_observe()
         if hasattr(collector, "name") and hasattr(collector, "columns")
     }
-    # Those of nodes are made from the list of the others.
-    of_features = {*NODE_COLLECTORS, *node_sql.COLLECTORS, *sampled.COLLECTORS}
+    of_features = {
+        collector
+        for feature in FEATURES
+        for slot in ("sql_collectors", "collectors")
+        if slot in feature.parts
+        for collector in feature.part(slot)
+    }
     assert made | of_features == set(every_collector().values())
     assert len(every_collector()) == len(set(every_collector().values()))
 

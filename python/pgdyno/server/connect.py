@@ -378,7 +378,7 @@ def connect(
     no settings.
     Raises: ServerError with the next step.
     """
-    if read_only:  # Whoever writes restores something, and tries even a server that was silent.
+    if read_only:  # A session that writes restores something: it tries a silent server, too.
         _refuse_if_silent(target)
     connection = _opened(target, f"pgdyno/{verb}/{run}")
     connection.is_interruptible = interruptible
@@ -420,8 +420,8 @@ def took_too_long(error: BaseException) -> bool:
 
 def was_given_up(error: BaseException) -> bool:
     """Return whether the server was silent and a signal asks for the end: no other try helps."""
-    causes = (error.__cause__, error.__context__)
-    return signals.requested() is not None and any(isinstance(one, NoAnswer) for one in causes)
+    is_silence = isinstance(error.__cause__, NoAnswer) or isinstance(error.__context__, NoAnswer)
+    return signals.requested() is not None and is_silence
 
 
 def _remember_silence(target: Target, error: BaseException) -> None:
