@@ -29,6 +29,7 @@ from pgdyno.errors import PgdynoError, SpecError
 from pgdyno.loop.drive import carry_out
 from pgdyno.measure.run_progress import RunProgress
 from pgdyno.process import cleanup, signals
+from pgdyno.report.html import answer_page
 from pgdyno.server.conninfo import resolve
 from pgdyno.spec.experiment import Experiment, Permissions
 from pgdyno.spec.file import read_spec
@@ -252,7 +253,8 @@ class Result:
     def page(self) -> str:
         """Return the report: one offline HTML page."""
         if not self._folder.is_experiment:
-            return result_kind_of(self._folder).page(self._folder)
+            answer = result_kind_of(self._folder).answer(self._folder)
+            return answer_page(answer, self._folder.remarks())
         return page_of(self.findings)
 
     def __repr__(self) -> str:

@@ -41,8 +41,6 @@ from pgdyno.report.text_page import WIDTH
 from pgdyno.spec.experiment import Experiment
 from pgdyno.store.folder import ExperimentFolder
 
-Pictures = dict[str, bytes]
-
 
 @dataclass(frozen=True, slots=True)
 class Kind:
@@ -122,17 +120,6 @@ def page_of(findings: ExperimentFindings) -> str:
     from pgdyno.report.html import answer_page
 
     return answer_page(blocks_of(findings))
-
-
-def markdown_of(findings: ExperimentFindings, *, stem: str) -> tuple[str, Pictures]:
-    """Return an answer as Markdown, and its pictures as SVG by file name.
-
-    Args: stem, the start of the pictures' names.
-    """
-    from pgdyno.report.markdown import answer_markdown, answer_pictures
-
-    blocks = blocks_of(findings)
-    return answer_markdown(blocks, stem=stem), answer_pictures(blocks, stem)
 
 
 def document_of(findings: ExperimentFindings) -> Document:

@@ -12,11 +12,12 @@ from tests.report.compare_examples import compared
 
 from pgdyno.analysis.devices import DeviceFindings, DevicesOfRuns, device_findings
 from pgdyno.answer.devices import QUANTITIES, devices_of_runs
-from pgdyno.designs import markdown_of, page_of, words_of
+from pgdyno.designs import blocks_of, page_of, words_of
 from pgdyno.loop.journal import Visit
 from pgdyno.observe.catalogue import columns_of
 from pgdyno.observe.collector import Notice, NoticeKind
 from pgdyno.report.compare_documents import compare_body
+from pgdyno.report.markdown import answer_markdown
 from pgdyno.spec.planned import Cell, PlannedRun
 from pgdyno.store.experiment import Store
 from pgdyno.store.run_writer import RunWriter
@@ -185,7 +186,7 @@ def test_the_table_has_a_column_a_variant_in_text_page_markdown_and_json(tmp_pat
     assert "data disk sda nvme0n1" in lines
     [requests] = [line for line in lines if "reads and writes, requests/s" in line]
     assert "160 (90 to 290) 470 (260 to 870)" in requests
-    markdown, _ = markdown_of(shown, stem="x")
+    markdown = answer_markdown(blocks_of(shown), stem="x")
     assert "| data disk | sda | nvme0n1 |" in markdown
     page = page_of(shown)
     assert 'href="#devices"' in page

@@ -17,10 +17,11 @@ from tests.features.crash.test_document import stored
 from tests.features.watch.examples import DOCUMENT, findings, watch_page
 from tests.outputs.rendered import BUILT
 
-from pgdyno.designs import markdown_of, page_of
+from pgdyno.designs import blocks_of, page_of
 from pgdyno.features.crash.blocks import crash_blocks
 from pgdyno.features.crash.document import document_of
 from pgdyno.report.html import answer_page
+from pgdyno.report.markdown import answer_markdown
 
 # It would leave an attribute, a tag, a script, a style, a comment and a template.
 HOSTILE = (
@@ -127,7 +128,7 @@ def test_what_others_wrote_is_text_on_a_page(browser: Browser, tmp_path: Path, n
 
 @pytest.mark.parametrize("name", ["bench", "compare", "tune"])
 def test_what_others_wrote_is_no_tag_in_markdown(name: str) -> None:
-    text, _ = markdown_of(poisoned(BUILT[name]()), stem="report")
+    text = answer_markdown(blocks_of(poisoned(BUILT[name]())), stem="report")
     assert "onerror" in text
     # A fence ends at a line of as many backticks, so what is inside stays text.
     text = re.sub(r"^(`{3,})\w*\n.*?^\1$", "", text, flags=re.DOTALL | re.MULTILINE)

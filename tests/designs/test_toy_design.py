@@ -17,7 +17,7 @@ from tests.fixtures.clusters import QUICK
 import pgdyno
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.answer.answer import Answer, Measurements
-from pgdyno.designs import DESIGNS, Kind, document_of, markdown_of, words_of
+from pgdyno.designs import DESIGNS, Kind, blocks_of, document_of, words_of
 from pgdyno.loop.journal import excluded, variants, visits
 from pgdyno.plan.design import NONE, Design
 from pgdyno.plan.history import History
@@ -25,6 +25,7 @@ from pgdyno.plan.visits import visit
 from pgdyno.report.about_blocks import head_of
 from pgdyno.report.blocks import BlockAnswer, LabelledLine
 from pgdyno.report.documents import Document
+from pgdyno.report.markdown import answer_markdown
 from pgdyno.spec.designs import MODELS, DecidingDesign
 from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop
 from pgdyno.spec.variant import Variant
@@ -129,7 +130,7 @@ def test_a_design_in_one_file_runs_end_to_end(house: Path, tmp_path: Path) -> No
     assert set(document["tps_by_value"]) == {"as it is", "16MB", "24MB"}
     said = f"best        {result.findings.sentence}"
     assert said in words_of(result.findings, 100)
-    assert result.findings.sentence in markdown_of(result.findings, stem="r")[0]
+    assert result.findings.sentence in answer_markdown(blocks_of(result.findings), stem="r")
     assert folder.report_path.read_text().startswith("<!doctype html>")
     shown = {
         variant.id: folder.facts()["variants"][variant.id]["settings"]["shared_buffers"]

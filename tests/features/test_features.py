@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -175,6 +176,71 @@ def test_an_installed_package_adds_its_feature(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     assert "toy" in said(environment, "--help")
     assert said(environment, "toy", "--twice").split() == ["toy", "toy"]
+
+
+# The whole answer of a verb: one function from its document to blocks.
+_MARKET = """
+from pgdyno.report.blocks import *
+from pgdyno.report.result_kind import ResultKind
+def blocks(document, folder):
+    rows = tuple((name, str(sold)) for name, sold in document["sold"].items())
+    columns = (TableColumn("toy"), TableColumn("sold", "pieces"))
+    table = TableBlock("Each toy", columns, rows, short_row_count=1)
+    return BlockAnswer(head_of_document("market", document), (
+        Tile("sold", str(sum(document["sold"].values())), "pieces"),
+        LabelledLine("weather", "dry"),
+        BlockSection("Toys", "toys", "Toys", "What was on the table.", (table,)),
+    ))
+MARKET = ResultKind(lambda folder: folder.analysis(), blocks, ("toy", "toys"))
+"""
+_MARKET_VERB = """
+import click
+from pgdyno.cli.headings import Verb
+@click.command("market", cls=Verb, short_help="Sell toys.")
+def command():
+    "Sell toys."
+    from pgdyno.store.experiment import Store
+    folder = Store.default(None).create("fair", "market")
+    folder.write_analysis({"format": "pgdyno.market/1", "number": folder.number, "name": "fair",
+        "pgdyno_version": "1", "target": "square", "sentence": "Three toys were sold.",
+        "is_complete": True, "sold": {"ball": 2, "top": 1}})
+    return 0
+"""
+_MARKET_INIT = """
+from pgdyno.feature import Feature
+TOY = Feature(name="market", package="pgdyno_market", verbs={"market": "Sell toys."},
+              parts={"verb_help": "help:"}, tables={"results": {"market": "answer:MARKET"}})
+"""
+
+
+def test_the_answer_of_a_new_verb_costs_one_function(tmp_path: Path) -> None:
+    package, installed = tmp_path / "pgdyno_market", tmp_path / "pgdyno_market-1.0.dist-info"
+    files = {
+        package / "__init__.py": _MARKET_INIT,
+        package / "answer.py": _MARKET,
+        package / "help.py": "EXAMPLES = {'market': (('Sell', 'pgdyno market'),)}\nMEANT = {}\n",
+        package / "verbs/__init__.py": "",
+        package / "verbs/market.py": _MARKET_VERB,
+        installed / "METADATA": "Metadata-Version: 2.1\nName: pgdyno-market\nVersion: 1.0\n",
+        installed / "entry_points.txt": "[pgdyno.features]\nmarket = pgdyno_market:TOY\n",
+    }
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    store = str(tmp_path / "store")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PGDYNO_STORE": store}
+    said(environment, "market")
+    shown = said(environment, "show")
+    assert "\nweather     dry\ntoy    sold pieces\nball             2\n" in shown
+    assert "top              1" in said(environment, "show", "-v")
+    page = Path(said(environment, "report").strip()).read_text()
+    assert "Three toys were sold." in page
+    assert '<td data-label="sold pieces">1</td>' in page
+    markdown = Path(said(environment, "report", "--md").strip()).read_text()
+    assert "| sold | 3 pieces |" in markdown
+    assert "| top | 1 |" in markdown
+    assert json.loads(said(environment, "show", "--json"))["sold"] == {"ball": 2, "top": 1}
+    assert "Three toys were sold." in said(environment, "list")
 
 
 def test_what_a_feature_brings_has_a_place_in_the_core() -> None:

@@ -25,7 +25,10 @@ from tests.features.watch.examples import DOCUMENT, text_of, watch_page, watched
 from tests.report import compare_examples, examples, variant_examples
 
 from pgdyno.analysis.findings import ExperimentFindings, ProgramFindings
-from pgdyno.designs import answer_of, document_of, markdown_of, page_of, words_of
+from pgdyno.designs import answer_of, blocks_of, document_of, page_of, words_of
+from pgdyno.report.block_text import answer_text
+from pgdyno.report.html import answer_page
+from pgdyno.report.markdown import answer_markdown
 from pgdyno.report.result_kind import RESULTS
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
@@ -96,7 +99,7 @@ def forms_of(findings: ExperimentFindings) -> Outputs:
     return {
         ".txt": words_of(findings, WIDTH),
         ".html": page_of(findings),
-        ".md": markdown_of(findings, stem="report")[0],
+        ".md": answer_markdown(blocks_of(findings), stem="report"),
         ".json": json.dumps(document_of(findings), indent=2, ensure_ascii=False),
     }
 
@@ -105,11 +108,11 @@ def forms_in(folder: ExperimentFolder) -> Outputs:
     """Return a result without runs in each form."""
     kind = RESULTS[folder.verb]
     document = kind.document(folder)
-    assert kind.markdown is not None, "its blocks are drawn as Markdown, too"
+    answer, remarks = kind.answer(folder), folder.remarks()
     return {
-        ".txt": kind.text(document, WIDTH, "short"),
-        ".html": kind.page(folder),
-        ".md": kind.markdown(folder),
+        ".txt": answer_text(kind.blocks(document, None), WIDTH),
+        ".html": answer_page(answer, remarks),
+        ".md": answer_markdown(answer, remarks),
         ".json": json.dumps(document, indent=2, ensure_ascii=False),
     }
 

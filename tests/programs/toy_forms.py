@@ -75,7 +75,8 @@ def forms() -> dict[str, object]:
 
     from pgdyno.cli.compare import command as compare
     from pgdyno.cli.sweep import command as sweep
-    from pgdyno.designs import answer_of, document_of, markdown_of, page_of, words_of
+    from pgdyno.designs import answer_of, blocks_of, document_of, page_of, words_of
+    from pgdyno.report.markdown import answer_markdown
     from pgdyno.store.experiment import Store
 
     with tempfile.TemporaryDirectory() as store:
@@ -84,7 +85,7 @@ def forms() -> dict[str, object]:
         return {
             "text": words_of(findings, 100),
             "page": page_of(findings),
-            "markdown": markdown_of(findings, stem="report")[0],
+            "markdown": answer_markdown(blocks_of(findings), stem="report"),
             "json": document_of(findings),
             "live": live_line(),
             "compare": CliRunner().invoke(compare, ["--help-all"]).output,

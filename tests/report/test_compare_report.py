@@ -12,7 +12,7 @@ from tests.report.compare_examples import CHANGE, compared
 from pgdyno.analysis.estimate import Estimate, without_interval
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.answer.answer import with_validity
-from pgdyno.designs import markdown_of, page_of, words_of
+from pgdyno.designs import blocks_of, page_of, words_of
 from pgdyno.quantities import validity_words
 from pgdyno.report.block_text import block_lines
 from pgdyno.report.blocks import TableBlock, TableColumn
@@ -20,6 +20,7 @@ from pgdyno.report.compare_blocks import compare_sections, verdict_of
 from pgdyno.report.compare_charts import change_table, round_charts
 from pgdyno.report.compare_documents import proof_body
 from pgdyno.report.forest import scale_of, whisker
+from pgdyno.report.markdown import answer_markdown, answer_pictures
 from pgdyno.report.text_page import TextPage
 from pgdyno.report.words import loss_words
 
@@ -195,7 +196,8 @@ def test_a_change_beyond_the_axis_is_an_arrow_in_the_text() -> None:
 
 def test_markdown_has_every_table_of_the_page_and_the_changes() -> None:
     findings = compared(plans=(CHANGE,))
-    markdown, pictures = markdown_of(findings, stem="report")
+    blocks = blocks_of(findings)
+    markdown, pictures = answer_markdown(blocks, stem="report"), answer_pictures(blocks, "report")
     tables = [table for section in compare_sections(findings) for table in section.tables]
     assert len(tables) > 3
     assert [table.title for table in tables if table.title not in markdown] == []
@@ -279,7 +281,7 @@ def test_every_headline_without_valid_runs_says_that_none_is_valid() -> None:
     assert '<p class="verdict said good' not in page
     assert 'class="good' not in page
     assert said in " ".join(words_of(bad).split())
-    assert markdown_of(bad, stem="x")[0].startswith(f"# {said}")
+    assert answer_markdown(blocks_of(bad), stem="x").startswith(f"# {said}")
     assert validity_words(valid=24, total=24) == ""
     assert validity_words(valid=20, total=24) == "20 of 24 runs valid: "
     assert validity_words(valid=0, total=1) == "NOT VALID: "

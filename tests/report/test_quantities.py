@@ -18,7 +18,8 @@ from tests.report.quantities_in_text import (
 
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import Panel, Series
-from pgdyno.designs import document_of, markdown_of, page_of, words_of
+from pgdyno.designs import blocks_of, document_of, page_of, words_of
+from pgdyno.report.markdown import answer_markdown
 
 _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 
@@ -41,7 +42,7 @@ def test_every_figure_of_a_tuning_is_that_of_the_document(is_alone: bool) -> Non
 
 def test_a_tuning_without_an_answer_proposes_nothing() -> None:
     experiment = variant_examples.tuned(verdict="not known")
-    markdown, _ = markdown_of(experiment, stem="tune")
+    markdown = answer_markdown(blocks_of(experiment), stem="tune")
     for text in (page_of(experiment), words_of(experiment, WIDTH), markdown):
         assert re.search(r"ALTER SYSTEM|[Pp]roved settings|>proposed, against", text) is None
         assert "work_mem=1GB was not tried" in text

@@ -15,9 +15,10 @@ from pgdyno.errors import SpecError
 from pgdyno.process import signals
 
 if wanted.body:
-    from pgdyno.analysis.findings import ExperimentFindings
     from pgdyno.cli.show import answered, document_again, read_kept, result_kind_of
-    from pgdyno.designs import document_of, markdown_of, page_of
+    from pgdyno.designs import blocks_of, document_of
+    from pgdyno.report.html import answer_page
+    from pgdyno.report.markdown import answer_markdown, answer_pictures
     from pgdyno.store.experiment import Store
     from pgdyno.store.folder import ExperimentFolder
 
@@ -44,16 +45,7 @@ def command(result: str, store: Path | None, file: Path | None, form: str | None
     folder = Store.default(store).find(result)
     form = _form_of(file, form)
     path = file or folder.folder / f"report.{form}"
-    if not folder.is_experiment:
-        if form == "json":
-            document = read_kept(folder, lambda: document_again(folder))
-            contents: dict[Path, str | bytes] = {path: _as_json(document)}
-        else:
-            contents = {path: _without_runs(folder, form)}
-    else:
-        findings = answered(folder)
-        signals.check()
-        contents = _contents(findings, path, form)
+    contents = _contents(folder, path, form)
     signals.check()  # From here on, a signal does not interrupt the writing.
     _write(folder, contents, is_kept=file is None)
     output.data(str(path.absolute()))
@@ -83,26 +75,27 @@ def _as_json(document: Mapping[str, Any]) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def _without_runs(folder: ExperimentFolder, form: str) -> str:
-    """Return the page or the Markdown of a result that has no runs."""
-    kind = result_kind_of(folder)
-    draw = kind.markdown if form == "md" else kind.page
-    if draw is None:
-        raise SpecError(
-            f"#{folder.number} is a {folder.verb}: its report is an HTML page, not {form.upper()}.",
-            hint="remove the option; a browser can print the page",
-        )
-    return read_kept(folder, lambda: draw(folder))
-
-
-def _contents(findings: ExperimentFindings, path: Path, form: str) -> dict[Path, str | bytes]:
+def _contents(folder: ExperimentFolder, path: Path, form: str) -> dict[Path, str | bytes]:
     """Return the content of each file by its path, the report first."""
+    remarks: tuple[str, ...] = ()
+    if folder.is_experiment:
+        findings = answered(folder)
+        signals.check()
+        if form == "json":
+            return {path: _as_json(document_of(findings))}
+        answer = blocks_of(findings)
+    else:
+        kind = result_kind_of(folder)
+        if form == "json":
+            return {path: _as_json(read_kept(folder, lambda: document_again(folder)))}
+        answer, remarks = read_kept(folder, lambda: kind.answer(folder)), folder.remarks()
     if form == "html":
-        return {path: page_of(findings)}
-    if form == "json":
-        return {path: _as_json(document_of(findings))}
-    text, pictures = markdown_of(findings, stem=path.stem)
-    return {path: text} | {path.with_name(name): picture for name, picture in pictures.items()}
+        return {path: answer_page(answer, remarks)}
+    pictures = answer_pictures(answer, path.stem)
+    return {
+        path: answer_markdown(answer, remarks, path.stem),
+        **{path.with_name(name): picture for name, picture in pictures.items()},
+    }
 
 
 def _write(folder: ExperimentFolder, contents: dict[Path, str | bytes], *, is_kept: bool) -> None:

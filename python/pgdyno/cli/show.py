@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -20,10 +20,14 @@ if wanted.body:
     from pgdyno.cli.measure import show, with_remarks
     from pgdyno.designs import answer_of
     from pgdyno.measure.changes import place_of
+    from pgdyno.report.block_text import answer_text
     from pgdyno.report.result_kind import RESULTS, ResultKind
     from pgdyno.report.short_text import shortened
     from pgdyno.store.experiment import Store
     from pgdyno.store.folder import ExperimentFolder
+
+if TYPE_CHECKING:
+    from pgdyno.report.blocks import Level
 
 _NAMED = 3
 Read = TypeVar("Read")
@@ -49,7 +53,8 @@ def command(result: str, store: Path | None, json_to: str | None, verbose: bool)
 
         def read() -> tuple[dict[str, Any], str]:
             document = document_again(folder)
-            text = kind.text(document, output.width(), "full" if verbose else "short")
+            level: Level = "full" if verbose else "short"
+            text = answer_text(kind.blocks(document, None), output.width(), level)
             return document, with_remarks(text, document.get("notes", ()))
 
         document, shown = read_kept(folder, read)

@@ -25,7 +25,7 @@ from pgdyno.report.blocks import (
     blocks_of,
 )
 from pgdyno.report.list_text import list_lines
-from pgdyno.report.table_text import code_table
+from pgdyno.report.table_text import aligned, table_lines
 from pgdyno.report.text_page import WIDTH, TextPage, cut, joined
 from pgdyno.report.time_split import time_split
 
@@ -75,8 +75,7 @@ def block_lines(page: TextPage, blocks: Sequence[Block], level: Level = "short")
             yield from block_lines(page, block.tables, level)
         elif isinstance(block, TableBlock):
             row_count = len(block.rows) if level == "full" else block.short_row_count
-            lines = code_table if block.has_code else _table
-            yield from lines(page, block, row_count) if row_count else ()
+            yield from table_lines(page, block, row_count) if row_count else ()
         elif isinstance(block, ListBlock) and level == "full":
             yield from list_lines(page, block, math.inf)
         elif isinstance(block, CodeBlock) and (
@@ -92,43 +91,6 @@ def block_lines(page: TextPage, blocks: Sequence[Block], level: Level = "short")
             yield from time_split(page, block)
         elif isinstance(block, DoubtList):
             yield from _doubts(page, block)
-
-
-def _table(page: TextPage, table: TableBlock, row_count: int) -> Iterator[str]:
-    """Yield a table: names on the left, numbers on the right; what has no room follows below."""
-    places = [place for place, column in enumerate(table.columns) if column.is_in_text]
-    heads = tuple(column.head for column in table.columns)
-    rows = [tuple(row[place] for place in places) for row in (heads, *table.rows[:row_count])]
-    if table.is_turned:
-        first, *others = zip(*rows, strict=True)
-        rows = [first, *((f"  {name}", *cells) for name, *cells in others)]
-    names, *columns = zip(*rows, strict=True)
-    heading = table.heading
-    start, gap = (f"{_indent(heading)}  ", "  ") if heading else ("", "   ")
-    stacks: list[list[list[str]]] = []
-    used = 0
-    for column in columns:
-        cells = _aligned(column, ">")
-        used += len(gap) + len(cells[0])
-        if not stacks or used > page.column_count:
-            stacks.append([[f"{start}{name}" for name in _aligned(names, "<")]])
-            used = len(stacks[-1][0][0]) + len(gap) + len(cells[0])
-        stacks[-1].append(cells)
-    if heading:
-        yield heading
-    for stack in stacks:
-        yield from (gap.join(row).rstrip() for row in zip(*stack, strict=True))
-    if (heading or table.is_turned) and table.below:
-        yield from page.row("  ", table.below, indent=2)
-
-
-def _indent(text: str) -> str:
-    return text[: len(text) - len(text.lstrip())]
-
-
-def _aligned(cells: Sequence[str], side: str) -> list[str]:
-    width = max(map(len, cells))
-    return [f"{cell:{side}{width}}" for cell in cells]
 
 
 def _row_list(page: TextPage, block: RowList) -> Iterator[str]:
@@ -158,11 +120,11 @@ def _forest(page: TextPage, forest: Forest) -> Iterator[str]:
 def _forest_group(page: TextPage, group: ForestGroup, scale: Scale) -> Iterator[str]:
     """Yield the heading, a row for each change, and the axis under the plot."""
     yield f"{group.name} ({group.note})" if group.note else group.name
-    texts = _aligned([group.said(row) for row in group.rows], "<")
+    texts = aligned([group.said(row) for row in group.rows], "<")
     room = page.column_count - len(texts[0]) - 2 * len("  ") - len("  [] not certain")
     # A table below has the whole name.
     name_max = room - _FOREST_WIDTH_MIN
-    names = _aligned([cut(row.name, name_max) for row in group.rows], "<")
+    names = aligned([cut(row.name, name_max) for row in group.rows], "<")
     width = max(_FOREST_WIDTH_MIN, min(_FOREST_WIDTH, room - len(names[0])))
     width -= (width + 1) % 2  # "equal" has a cell in the middle.
     for name, text, row in zip(names, texts, group.rows, strict=True):

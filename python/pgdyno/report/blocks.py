@@ -152,11 +152,6 @@ class TableBlock:
     style: str = ""
     strong: tuple[bool, ...] = ()
 
-    @property
-    def has_code(self) -> bool:
-        """Return whether the text fits a column of code into its lines."""
-        return any(column.is_code for column in self.columns)
-
 
 @dataclass(frozen=True, slots=True)
 class Drawing:

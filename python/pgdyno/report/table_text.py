@@ -13,24 +13,63 @@ _ROOM_MIN = 30
 _INDENT = 4
 
 
-def code_table(page: TextPage, table: TableBlock, row_count: int) -> Iterator[str]:
-    """Yield the heading, and below it the names of the columns and the first rows.
+def table_lines(page: TextPage, table: TableBlock, row_count: int) -> Iterator[str]:
+    """Yield the heading, the names of the columns and the first rows; then the sentence below.
 
-    Code gets the room that other columns leave. If this is little, it takes another line.
+    The rows are indented under a heading.
     """
-    if not table.heading:
-        yield from _code_lines(page, table, row_count)
-        return
-    yield table.heading
-    inner = replace(page, column_count=page.column_count - 2)
-    yield from (f"  {line}" for line in _code_lines(inner, table, row_count))
+    places = [place for place, column in enumerate(table.columns) if column.is_in_text]
+    columns = [table.columns[place] for place in places]
+    rows = [tuple(row[place] for place in places) for row in table.rows[:row_count]]
+    rows.insert(0, tuple(column.head for column in columns))
+    start = ""
+    if table.heading:
+        yield table.heading
+        start = " " * (len(table.heading) - len(table.heading.lstrip()) + 2)
+    inner = replace(page, column_count=page.column_count - len(start))
+    if any(column.is_code for column in columns):
+        lines = _code_lines(inner, columns, rows)
+    else:
+        lines = _stacked_lines(inner, rows, is_turned=table.is_turned, gap=3 - bool(start))
+    yield from (f"{start}{line}".rstrip() for line in lines)
+    if table.below and (start or table.is_turned):
+        yield from page.row("  ", table.below, indent=2)
 
 
-def _code_lines(page: TextPage, table: TableBlock, row_count: int) -> Iterator[str]:
-    columns, indent = table.columns, " " * _INDENT
-    kept = [place for place, column in enumerate(columns) if column.is_in_text]
-    rows = (tuple(column.head for column in columns), *table.rows[:row_count])
-    widths = [max(len(row[place]) for row in rows) for place in range(len(columns))]
+def _stacked_lines(
+    page: TextPage, rows: list[tuple[str, ...]], *, is_turned: bool, gap: int
+) -> Iterator[str]:
+    """Yield the rows, names first; columns without room follow below, with the names again."""
+    if is_turned:
+        first, *others = zip(*rows, strict=True)
+        rows = [first, *((f"  {name}", *cells) for name, *cells in others)]
+    names, *columns = (aligned(column, ">") for column in zip(*rows, strict=True))
+    names = aligned([row[0] for row in rows], "<")
+    stacks: list[list[list[str]]] = []
+    used = 0
+    for cells in columns:
+        used += gap + len(cells[0])
+        if not stacks or used > page.column_count:
+            stacks.append([names])
+            used = len(names[0]) + gap + len(cells[0])
+        stacks[-1].append(cells)
+    for stack in stacks:
+        yield from ((" " * gap).join(row) for row in zip(*stack, strict=True))
+
+
+def aligned(cells: Sequence[str], side: str) -> list[str]:
+    """Return cells of one width. Args: side, "<" or ">"."""
+    width = max(map(len, cells))
+    return [f"{cell:{side}{width}}" for cell in cells]
+
+
+def _code_lines(
+    page: TextPage, columns: list[TableColumn], rows: list[tuple[str, ...]]
+) -> Iterator[str]:
+    """Yield the rows. Code gets the room that other columns leave; with little, another line."""
+    indent = " " * _INDENT
+    kept = [*range(len(columns))]
+    widths = [max(len(row[place]) for row in rows) for place in kept]
     code = next(place for place in kept if columns[place].is_code)
     if _room(page, widths, code, kept) < _ROOM_MIN:
         kept = [place for place in kept if not columns[place].is_last_to_fit]

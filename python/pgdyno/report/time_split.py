@@ -10,6 +10,7 @@ from pgdyno.quantities import fixed
 from pgdyno.report.block_charts import TimeSplit
 from pgdyno.report.numbers import value_text
 from pgdyno.report.parts import OTHER, TimePart, fold, in_bar_order
+from pgdyno.report.table_text import aligned
 from pgdyno.report.text_page import TextPage
 
 _BAR_WIDTH = 64
@@ -24,10 +25,10 @@ def time_split(page: TextPage, block: TimeSplit) -> Iterator[str]:
     signs = {part.name: sign for part, sign in zip(in_bar_order(shown), _SIGNS, strict=False)}
     yield f"where the {value_text(block.latency)} ms go"
     yield f"  [{_bar(shown, signs)}]"
-    amounts = _aligned([fixed(part.ms.value, block.decimals) for part in shown], ">")
-    ranges = _aligned([_range_text(part.ms, block.decimals) for part in shown], "<")
-    shares = _aligned([quantities.percent(part.share_ratio) for part in shown], ">")
-    words = _aligned([part.words for part in shown], "<")
+    amounts = aligned([fixed(part.ms.value, block.decimals) for part in shown], ">")
+    ranges = aligned([_range_text(part.ms, block.decimals) for part in shown], "<")
+    shares = aligned([quantities.percent(part.share_ratio) for part in shown], ">")
+    words = aligned([part.words for part in shown], "<")
     for row, part in enumerate(shown):
         line = f"  {signs[part.name]} {amounts[row]}  {ranges[row]}  {shares[row]}  {words[row]}"
         # A name that does not fit is not shown; the report has it.
@@ -42,11 +43,6 @@ def _range_text(estimate: Estimate, decimals: int) -> str:
     if estimate.low is None or estimate.high is None:
         return ""
     return f"({fixed(estimate.low, decimals)} to {fixed(estimate.high, decimals)})"
-
-
-def _aligned(cells: list[str], side: str) -> list[str]:
-    width = max(map(len, cells))
-    return [f"{cell:{side}{width}}" for cell in cells]
 
 
 def _bar(parts: Iterable[TimePart], signs: dict[str, str]) -> str:

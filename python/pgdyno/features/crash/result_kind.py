@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pgdyno.report.result_kind import of_blocks
+from pgdyno.report.result_kind import ResultKind
 from pgdyno.store.folder import ExperimentFolder
 
 if TYPE_CHECKING:
@@ -24,4 +24,4 @@ def _blocks(document: Mapping[str, Any], _folder: ExperimentFolder | None) -> Bl
     return crash_blocks(document)
 
 
-CRASHES = of_blocks(_document, _blocks, ("crash", "crashes"))
+CRASHES = ResultKind(_document, _blocks, ("crash", "crashes"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pgdyno.report.result_kind import of_blocks
+from pgdyno.report.result_kind import ResultKind
 from pgdyno.store.folder import ExperimentFolder
 
 if TYPE_CHECKING:
@@ -24,4 +24,4 @@ def _blocks(document: dict[str, Any], folder: ExperimentFolder | None) -> BlockA
     return watch_blocks(WatchFindings(document) if folder is None else watch_findings(folder))
 
 
-WATCH = of_blocks(_document, _blocks, ("segment", "segments"), samples="waits")
+WATCH = ResultKind(_document, _blocks, ("segment", "segments"), samples="waits")
