@@ -124,8 +124,9 @@ def meant_by(verb: str) -> dict[str, str]:
 
 
 def _of_features(name: str) -> Iterator[ModuleType]:
-    """Yield the help of the features that bring a verb or a kind of dataset of this name."""
+    """Yield the help of the features that bring the verb or the kind of dataset `name`."""
     for feature in features():
         brings = {*feature.verbs, *feature.tables.get("dataset_kinds", ())}
-        if name in brings and "verb_help" in feature.parts:
+        # A kind of dataset may have the name of a verb: "init NAME" and "NAME".
+        if brings.intersection((name, name.rpartition(" ")[2])) and "verb_help" in feature.parts:
             yield feature.part("verb_help")

@@ -14,24 +14,15 @@ from pgdyno.observe.collector import (
     gauge,
     key,
 )
-from pgdyno.observe.sql.sql_collector import SqlCollector, schema_sql
+from pgdyno.observe.sql.sql_collector import SqlCollector
 
 COUNTS_SQL = "SELECT pg_catalog.current_setting('citus.enable_stat_counters', true)"
 
 
 class CitusCollector(SqlCollector):
-    """Runs one statement on the coordinator, in the load's database."""
+    """Runs one statement on the coordinator, in the load's database, which has Citus."""
 
     scope: ClassVar[Scope] = "database"
-
-    def sample(self, now_ns: int) -> list[Row]:
-        """Return the statement's rows.
-
-        Raises: NotMeasurable if Citus is not in the load's database.
-        """
-        if not self._session.fetch(schema_sql("citus")):
-            raise NotMeasurable("Citus is not in the database that is observed.")
-        return super().sample(now_ns)
 
 
 class PlacementsCollector(CitusCollector):
@@ -99,7 +90,7 @@ class NodeConnectionsCollector(CitusCollector):
     def sample(self, now_ns: int) -> list[Row]:
         """Return one row.
 
-        Raises: NotMeasurable if Citus does not count, or is not in the load's database.
+        Raises: NotMeasurable if Citus does not count.
         """
         rows = super().sample(now_ns)
         shown = self._session.fetch(COUNTS_SQL)

@@ -6,13 +6,11 @@ from pgdyno.features.nodes.files import DISKS_SQL, FILES_SQL, RIGHT_SQL
 from pgdyno.features.nodes.node_sql import COUNTS_SQL
 from pgdyno.features.nodes.nodes import IDENTITY_SQL
 from pgdyno.features.nodes.session import ABOUT_SQL, RELAY_SQL
-from pgdyno.observe.sql.sql_collector import schema_sql
 
 
 def statements(_version: int) -> dict[str, str]:
     """Return name -> statement. Those of a node are sent to it, or within `relay`."""
     return {
-        "citus": schema_sql("citus"),
         "counters of citus": COUNTS_SQL,
         "identity of a node": IDENTITY_SQL,
         "relay": RELAY_SQL,
