@@ -250,7 +250,9 @@ impl<'a> Drawing<'a> {
         let is_there = match *draw {
             Draw::Copy { slot, .. } => return Some(Element(slots.get(slot)?.map(Vec::from))),
             Draw::Turn { offset } => (place as i64 + offset).write(&mut text),
-            Draw::Taken { queue } => return Some(Element(Some(self.stock.take(queue)?.into_vec()))),
+            Draw::Taken { queue } => {
+                return Some(Element(Some(self.stock.take(queue)?.into_vec())));
+            }
             ref draw => self.value(draw, &mut text),
         };
         Some(Element(is_there.then_some(text)))

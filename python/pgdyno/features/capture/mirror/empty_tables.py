@@ -7,9 +7,20 @@ from collections.abc import Iterator
 import psycopg
 from psycopg import sql
 
-from pgdyno.features.capture.model import Capture, Drawn, ListOf, OfColumn, Source
+from pgdyno.features.capture.model import (
+    Capture,
+    Constant,
+    Drawn,
+    ListOf,
+    Now,
+    OfColumn,
+    Source,
+)
 from pgdyno.features.capture.schema import ColumnShape
 from pgdyno.server.connect import Connection
+
+# One value for a column of which nothing is known: so a filter finds what the load has written.
+_ASSUMED = {"text": "a", "integer": "1", "numeric": "1", "real": "1", "boolean": "t", "json": "{}"}
 
 
 class EmptyTables:
@@ -53,9 +64,9 @@ class EmptyTables:
         if key is not None:
             is_filled = self._is_filled(key.table)
             return OfColumn(table=key.table, column=key.column) if is_filled else None
-        if shape.is_unique or shape.key_position or not (values.hot or values.bounds):
+        if shape.is_unique or shape.key_position:
             return None
-        return Drawn(distribution=values)
+        return Drawn(distribution=values) if values.hot or values.bounds else _assumed(shape)
 
     def _is_filled(self, table: str) -> bool:
         """Return whether a table has rows; also if nobody may look."""
@@ -68,3 +79,14 @@ class EmptyTables:
                 row = None
             self._has_rows[table] = row is None or bool(row[0])
         return self._has_rows[table]
+
+
+def _assumed(shape: ColumnShape) -> Source | None:
+    """Return a value for a column without statistics; None if no value is likely."""
+    kind, labels = shape.distribution.kind, shape.distribution.labels
+    if labels:
+        # The first one is often that of a new row.
+        return Constant(value=labels[0])
+    if kind in ("date", "timestamp", "timestamptz"):
+        return Now()
+    return Constant(value=_ASSUMED[kind]) if kind in _ASSUMED else None

@@ -65,7 +65,7 @@ def activity_sql(version: int, database_oid: int | str) -> str:
 
 
 def sent_sql(version: int, database_oid: int | str) -> str | None:
-    """Return the statement that reads texts with parameters as programs sent them; from 14 on."""
+    """Return the statement that reads the texts of sessions with parameters. None before 14."""
     if version < 14:
         return None
     return (

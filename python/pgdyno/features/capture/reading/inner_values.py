@@ -16,7 +16,7 @@ def is_inside(column: ColumnShape | None, type_: str) -> bool:
         return False
     if not column.type.endswith("[]"):
         return column.distribution.kind == "range"
-    # The length of an array is a number beside a column of texts.
+    # The length of an array of texts is a number.
     own = column.type.removesuffix("[]").partition("(")[0]
     return type_ == own or (own in _TEXTS and type_ in _TEXTS)
 

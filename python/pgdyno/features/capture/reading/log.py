@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pgdyno.errors import SpecError
 from pgdyno.features.capture.model import (
@@ -221,22 +222,9 @@ class Logged:
         rows = {shape.name: shape.rows for shape in capture.tables}
         sources = Sources(capture.columns, rows, capture.objects)
         statements = list(self._statements(capture, groups, used, types, means))
-        columns = {(column.table, column.column): column for column in capture.columns}
-        context = Context(
-            ids=ids,
-            rows={
-                own.text: own.counters.rows / own.counters.calls
-                for own in statements
-                if own.counters.calls and own.counters.rows
-            },
-            stand_ins=stand_ins or StandIns((), ()),
-            written=written_values(groups, self.grouping.statements, columns),
-            columns=columns,
-            types=types,
-            raw=raw,
-            sources=sources,
-            rows_of_copies=self._request.rows_of_copies,
-        )
+        given = {"ids": ids, "types": types, "raw": raw, "sources": sources}
+        given["stand_ins"] = stand_ins or StandIns((), ())
+        context = self._context(capture, groups, statements, given)
         templates = tuple(
             templates_of(
                 groups,
@@ -281,6 +269,27 @@ class Logged:
                 "recording": recording,
                 "notes": (*map(_with_logs, capture.notes), *self.notes()),
             }
+        )
+
+    def _context(
+        self,
+        capture: Capture,
+        groups: Sequence[TransactionGroup],
+        statements: Iterable[Statement],
+        given: Mapping[str, Any],
+    ) -> Context:
+        columns = {(column.table, column.column): column for column in capture.columns}
+        counted_rows = {
+            own.text: own.counters.rows / own.counters.calls
+            for own in statements
+            if own.counters.calls and own.counters.rows
+        }
+        return Context(
+            rows=counted_rows,
+            written=written_values(groups, self.grouping.statements, columns),
+            columns=columns,
+            rows_of_copies=self._request.rows_of_copies,
+            **given,
         )
 
     def _statements(

@@ -40,9 +40,9 @@ from pgdyno.features.capture.schema import ColumnShape
 # Fewer transactions than this do not show what parameters follow from.
 _TEXTS = ("", "text", "character varying")
 _ENOUGH = 10
-# Keys of rows just made: so many of them, and so correlated with time.
+# Keys of rows just made: at least this number, with this correlation with time.
 _GROWING_MIN, _GROWING = 10, 0.9
-# Texts that a load writes again and again: so few, in so many transactions of a kind.
+# Texts that a load writes again and again: at most this number, in this number of transactions.
 _FEW, _LOOK = 50, 1_000
 
 # The sources of a step, and what decides its turns, by the steps up to it.

@@ -25,7 +25,7 @@ def constants_of(counted: str, sent: str) -> dict[int, str | None]:
 
     Args: counted, the text of pg_stat_statements; sent, that of a session.
     """
-    found: dict[int, str | None] = {}
+    constants: dict[int, str | None] = {}
     # A constant at the end of a text that is cut may be cut, too.
     whole = len(sent) - 1 if len(sent.encode()) >= _CUT_BYTES else len(sent) + 1
     parts = _NUMBER.split(counted)
@@ -36,13 +36,13 @@ def constants_of(counted: str, sent: str) -> dict[int, str | None]:
         literal = _LITERAL.match(sent, at)
         end = len(sent) if literal is None else literal.end()
         if at >= whole or (literal is not None and end >= whole):
-            return found  # The rest is cut.
+            return constants  # The rest is cut.
         if literal is None or not _agree(after, sent, end):
             return {}
         text, at = literal[0], literal.end() + len(after)
         if not text.startswith("$"):
-            found[int(number)] = _value(text)
-    return found
+            constants[int(number)] = _value(text)
+    return constants
 
 
 def _agree(part: str, sent: str, at: int) -> bool:
