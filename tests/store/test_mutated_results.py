@@ -31,10 +31,10 @@ ODD = (
 def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Return the way to each value of a document."""
     inner = value.items() if isinstance(value, dict) else enumerate(value[:30])
-    found = [at] if at else []
+    ways = [at] if at else []
     for key, below in inner:
-        found += places(below, (*at, key)) if isinstance(below, dict | list) else [(*at, key)]
-    return found
+        ways += places(below, (*at, key)) if isinstance(below, dict | list) else [(*at, key)]
+    return ways
 
 
 def changed(document: Any, draw: random.Random) -> Any:
