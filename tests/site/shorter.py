@@ -58,11 +58,15 @@ GATES = ("--check",)
 
 # The first word or words of commands that no test runs -> the reason.
 NOT_RUN = {
+    "apt install": "installs the package; tests/release installs it into an empty root",
+    "apt remove": "would remove the package of the machine",
     "pip install": "needs an index; tests/release installs the wheels",
     "pip download": "needs an index; tests/release downloads the dependencies",
     "pip uninstall": "would remove pgdyno from the environment of the tests",
     "uv tool": "needs an index; tests/release installs the wheels",
     "make": "builds or tests the project itself; the test reads its name in the Makefile",
+    "python -m": "measures or tests the project for minutes; the test looks for its module",
+    "ssh -o": "needs another machine",
     "export": "sets a variable of the reader's shell",
     ".venv/bin/pytest": "runs tests for an hour",
     "scripts/known-loads-table": "writes a page from the hour of tests before it",

@@ -18,7 +18,8 @@ DOCUMENTS = [
 ]
 BLOCKS = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # The first words of a command that is not pgdyno.
-_OTHERS = ("make", "pip", "uv", "pg_dump", "pg_restore", "psql", "export", "scripts/", ".venv/")
+_OTHERS = ("make", "apt", "pip", "uv", "pg_dump", "pg_restore", "psql", "export", "scripts/")
+_OTHERS += (".venv/", "python -m", "ssh -o")
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,10 @@ class Shown:
 
 def commands() -> list[Shown]:
     """Return each command once, with the first page that shows it."""
-    found: dict[str, Shown] = {}
+    first_shown: dict[str, Shown] = {}
     for shown in (*_of_documents(), *_of_examples(), *_of_helps()):
-        found.setdefault(shown.typed, shown)
-    return list(found.values())
+        first_shown.setdefault(shown.typed, shown)
+    return list(first_shown.values())
 
 
 def _of_documents() -> Iterator[Shown]:

@@ -166,12 +166,15 @@ def test_the_quick_ones_have_every_verb_that_is_not_long_and_each_page_that_show
             assert _seconds(shown) > _PAGE_MAX, shown
 
 
-def test_make_has_each_target_and_the_project_each_extra_that_a_page_names() -> None:
+def test_each_target_of_make_module_and_extra_that_a_page_names_exists() -> None:
     makefile = (ROOT / "Makefile").read_text()
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     for path in DOCUMENTS:
         text = path.read_text()
         for target in re.findall(r"(?:^ {4}|`)make ([\w-]+)", text, re.M):
             assert re.search(rf"^{target}:", makefile, re.M), f"{path.name}: make {target}"
+        for module in re.findall(r"python -m ((?:bench|tests)[\w.]*)", text):
+            place = ROOT / module.replace(".", "/")
+            assert place.with_suffix(".py").exists() or (place / "__main__.py").exists(), module
         for extra in re.findall(r"pgdyno\[(\w+)\]", text):
             assert extra in extras.get("optional-dependencies", {}), f"{path.name}: {extra}"

@@ -121,8 +121,8 @@ def _options(name: str) -> Iterator[str]:
         rf"^  (?:-[\w-]+, )*{re.escape(name)}(?![\w-]).*(?:\n {{6,}}.*)*", re.MULTILINE
     )
     for section in pages()["cli"]:
-        for found in lines.finditer(section.text):
-            yield f"{section.title}\n\n{found[0]}\n"
+        for entry in lines.finditer(section.text):
+            yield f"{section.title}\n\n{entry[0]}\n"
 
 
 def _means(asked: str) -> str:
