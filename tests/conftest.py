@@ -58,6 +58,7 @@ TOGETHER = (
 # (`pytest --cpu FILE`).
 LONG_FILES = tuple(itertools.chain(*TOGETHER))
 LONG_FILES += ("test_known_loads", "test_report_page", "test_small_forms", "test_crash_verb")
+LONG_FILES += ("test_commands",)
 LONG_FILES += ("test_watch", "test_compare", "test_every_option")
 LONG_FILES += ("test_mirror_lab", "test_planning", "test_signals_of_verbs")
 LONG_FILES += ("test_applications", "test_sweep_lines", "test_bad_luck", "test_servers")

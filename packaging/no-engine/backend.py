@@ -8,7 +8,7 @@ VERSION = "@VERSION@"
 
 def refuse(*_arguments, **_settings):
     """Name the wheel that is missing, and the next step."""
-    libc = " ".join(platform.libc_ver()) or "without glibc (musl?)"
+    libc = " ".join(platform.libc_ver()).strip() or "without glibc (musl?)"
     sys.exit(
         f"\npgdyno-engine {VERSION} has no wheel for this machine and this pip.\n"
         f"machine: {platform.system()} {platform.machine()}, {libc}, "

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.fixtures import needs
 from tests.fixtures.programs import TAB_SHELLS
 
 from pgdyno.cli.completion import SHELLS, script_of
@@ -40,7 +41,9 @@ def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def started(shell: str, script: Path, folder: Path, home: Path) -> tuple[int, int]:
+def started(
+    shell: str, script: Path, folder: Path, home: Path, *, user: int | None = None
+) -> tuple[int, int]:
     """Start an interactive shell in a new terminal; return its process and the terminal."""
     setup = f"{_BEGIN[shell]}{_PRINTS[shell]}source {script}\ncd {folder}\n"
     environment = {
@@ -59,6 +62,10 @@ def started(shell: str, script: Path, folder: Path, home: Path) -> tuple[int, in
     argv = {"bash": ["bash", "--rcfile", str(rc["bash"]), "-i"], "zsh": ["zsh", "-i"]}
     child, terminal = pty.fork()
     if child == 0:  # pragma: no cover
+        if user is not None:
+            os.setgroups([])
+            os.setgid(user)
+            os.setuid(user)
         os.execvpe(shell, argv.get(shell, ["fish", "-i"]), environment)
     return child, terminal
 
@@ -163,6 +170,56 @@ def test_a_pipe_in_place_of_the_index_keeps_nobody_waiting(typed: Typed, tmp_pat
     assert typed(f"pgdyno show --store it\\'s nig{TAB}", tmp_path)[-1] == "nig"
 
 
+HOSTILE = ("$(touch made)", "`touch made`", "a;touch made", "b|touch made", "c&touch made&")
+HOSTILE += ("d<in", "f*", "g?", "~h", "!i", "#j", "-k", "{l,m}", "[p]", "'n", 'e\\back"o')
+
+
+# The first of them are among the names of the test above.
+@pytest.mark.parametrize(
+    "name", [*(pytest.param(name, marks=pytest.mark.slow) for name in HOSTILE[:-2]), *HOSTILE[-2:]]
+)
+def test_a_hostile_name_is_completed_as_it_is_and_nothing_runs(
+    name: str, typed: Typed, tmp_path: Path
+) -> None:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    stored(folder / "pgdyno-runs", f"x{name}")
+    (folder / f"y{name}.sql").touch()
+    assert typed(f"pgdyno show x{TAB}", folder) == ["show", f"x{name}"]
+    assert typed(f'pgdyno show "x{TAB}', folder) == ["show", f"x{name}"]
+    assert typed(f"pgdyno bench -f y{TAB}", folder) == ["bench", "-f", f"y{name}.sql"]
+    assert sorted(path.name for path in folder.iterdir()) == ["pgdyno-runs", f"y{name}.sql"]
+
+
+@pytest.mark.parametrize("shell", TAB_SHELLS)
+def test_a_store_and_a_folder_without_rights_complete_nothing_and_say_nothing(
+    shell: str, scripts: Path, house: Path
+) -> None:
+    needs.offered(os.geteuid() == 0, "only root can become another user")
+    home = house / f"visitor-{shell}"
+    (home / "pgdyno-runs").mkdir(parents=True)
+    home.chmod(0o777)
+    stored(home / "pgdyno-runs", "night")
+    (home / "pgdyno-runs").chmod(0)
+    script = home / "script"
+    shutil.copy(scripts / shell, script)
+    script.chmod(0o644)
+    child, terminal = started(shell, script, home, home, user=65534)
+    try:
+        read_until(terminal, "ready> ")
+        for part in ("pgdyno show nig", TAB, " -f x", TAB):
+            os.write(terminal, part.encode())
+            time.sleep(0.3)
+        os.write(terminal, b"\r")
+        shown = read_until(terminal, "END\r\n")
+        assert "<show><nig><-f><x>END" in shown, shell
+        assert "pgdyno-runs" not in shown, shell
+    finally:
+        os.close(terminal)
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+
+
 def test_a_store_that_cannot_be_read_completes_nothing_and_says_nothing(
     typed: Typed, tmp_path: Path
 ) -> None:
@@ -225,3 +282,14 @@ def test_the_verb_says_where_the_script_belongs(capsys: pytest.CaptureFixture[st
     said = capsys.readouterr()
     assert said.out.startswith("# Completion of pgdyno in fish")
     assert "~/.config/fish/completions/pgdyno.fish" in said.err
+
+
+@pytest.mark.parametrize("begun", ["it\\'s", "'$(t", "\"it's"])
+def test_a_name_that_is_begun_with_quotes_is_completed(
+    begun: str, typed: Typed, tmp_path: Path
+) -> None:
+    names = ("it's $(touch made)", "$(touch made)")
+    stored(tmp_path / "pgdyno-runs", *names)
+    shown = typed(f"pgdyno show {begun}{TAB}", tmp_path)
+    assert shown == ["show", names["$" in begun]]
+    assert not (tmp_path / "made").exists()

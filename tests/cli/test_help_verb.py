@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.cli.help import pages
+from pgdyno.cli.help import answer_to, other_words, pages, topics
 from pgdyno.cli.main import _run
+from pgdyno.errors import SpecError
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -36,6 +37,70 @@ def test_a_word_or_a_question_finds_its_section(
     text = said(capsys, *asked.split())
     assert answer in text
     assert "](" not in text
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ("is this noise?", "Is B better than A? (method)"),
+        ("error bars", "interval: range that contains the true value"),
+        ("p-value", "interval: range"),
+        ("jitter", "noise: scatter of results"),
+        ("p99", "percentile: p99 = 5 ms"),
+        ("qps", "throughput: completed transactions"),
+        ("not valid", "valid: the test itself was sound"),
+        ("exit codes", "Exit codes (cli)"),
+        ("exit 5", "cannot tell: "),
+        ("coordinated omission", "open loop: transactions are due by the clock"),
+        ("why is it slow", "Why is it slow now? (slow-now)"),
+        ("which disk", "Which disk? (which-disk)"),
+        ("how many connections", "How many connections? (how-many-connections)"),
+        ("regression", "Did last night's build get slower? (last-night)"),
+        ("should i upgrade?", "Should I upgrade? (upgrade)"),
+        ("pgbouncer", "Is a pooler worth it? (pooler)"),
+        ("jupyter", "(api)"),
+        ("alpine", "Install (install)"),
+        ("rds", "Managed servers: RDS, Aurora, Cloud SQL, Azure (managed)"),
+        ("tab", "(install)"),
+        ("--check", "--check COND"),
+        ("-T", "-T, --duration, --time TIME  Duration of the run (default 60s)."),
+        ("compare", "pgdyno compare --help has its options."),
+    ],
+)
+def test_what_a_user_types_finds_what_the_pages_call_otherwise(
+    asked: str, answer: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = said(capsys, *asked.split())
+    first = text.partition("See also:")[0]
+    assert answer in first
+    assert "```" not in text
+
+
+def test_the_answer_to_a_word_fits_on_two_screens(capsys: pytest.CaptureFixture[str]) -> None:
+    for word in (*topics(), "doubt", "slow query", "checkpoint", "wait events", "root", "scratch"):
+        if word not in pages():
+            text = answer_to(word)
+            assert len(text.splitlines()) <= 60, word
+
+
+def test_every_other_word_leads_somewhere() -> None:
+    other = other_words()
+    assert len(other) > 50
+    for word in other:
+        assert answer_to(word), word
+
+
+@pytest.mark.parametrize(
+    "asked", ["percntile", "warmpu", "how do i percntile", "zzz", "conections"]
+)
+def test_an_unknown_topic_has_three_nearest_topics_and_no_list_of_all(asked: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        answer_to(asked)
+    assert refused.value.hint
+    near = refused.value.hint.partition("are ")[2].partition(";")[0].split(", ")
+    assert 1 <= len(near) <= 3
+    for topic in near:
+        assert answer_to(topic)
 
 
 def test_an_unknown_topic_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:

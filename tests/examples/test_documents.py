@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.site.shorter import FORMS
+from tests.site.shown import BLOCKS, DOCUMENTS, commands
 
-from pgdyno.cli.main import VERBS, _run, pgdyno
-from pgdyno.cli.verb_help import EXAMPLES
+from pgdyno.cli.main import _run, pgdyno
 from pgdyno.server.find import find
 from pgdyno.spec.base import Spec
 from pgdyno.spec.designs import MatrixDesign
@@ -19,37 +19,23 @@ from pgdyno.spec.experiment import Server
 from pgdyno.spec.file import read_spec
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCKS = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Verbs whose plan can be shown without a server.
 PLANNED = ("bench", "sweep", "compare")
 
 
-def blocks() -> Iterator[tuple[str, str, str]]:
-    """Yield document, language and text of each block; the reference is made from the options."""
-    for path in DOCUMENTS:
-        if path.name != "cli.md":
-            for language, text in BLOCKS.findall(path.read_text()):
-                yield path.name, language, text
-
-
-def command_lines() -> Iterator[tuple[str, str]]:
-    for document, _, text in blocks():
-        for line in re.sub(r"\\\n\s*", " ", text).splitlines():
-            if line.startswith(" " * 8):  # What a command printed goes on.
-                continue
-            typed = line.strip().removeprefix("$ ")
-            if typed.startswith("pgdyno ") and typed.split()[1] in VERBS:
-                yield document, re.split(r"\s+#|\s{3,}|\s[|>]\s", typed)[0]
-
-
 LINES = [
-    *command_lines(),
-    *((f"{verb} --help", typed) for verb, pair in EXAMPLES.items() for _, typed in pair),
+    (shown.page, shown.typed)
+    for shown in commands()
+    if shown.typed.startswith("pgdyno ") and shown.typed not in FORMS
 ]
 # The tables that a document shows without the rest of the file.
 PARTS: dict[str, type[Spec]] = {"design": MatrixDesign, "server": Server}
-SPECS = [text for _, language, text in blocks() if language == "toml"]
+SPECS = [
+    text
+    for path in DOCUMENTS
+    for language, text in BLOCKS.findall(path.read_text())
+    if language == "toml"
+]
 
 
 def test_the_documents_have_commands_and_specs() -> None:

@@ -123,6 +123,21 @@ def test_pip_names_the_missing_wheel_and_the_next_step(installed: Path, tmp_path
     assert "upgrade pip" in said
 
 
+def test_the_refusal_names_a_machine_without_glibc() -> None:
+    # What Python says on musl.
+    refuse = "import platform, backend; platform.libc_ver = lambda: ('', ''); backend.refuse()"
+    done = subprocess.run(
+        [sys.executable, "-c", refuse],
+        cwd=ROOT / "packaging/no-engine",
+        env={"PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "without glibc (musl?), Python" in done.stderr
+
+
 def test_pip_takes_the_wheel_if_there_is_one(installed: Path, tmp_path: Path) -> None:
     ran(ROOT / "scripts/no-engine", tmp_path)
     wheel_of_engine(tmp_path, VERSION)
@@ -131,10 +146,22 @@ def test_pip_takes_the_wheel_if_there_is_one(installed: Path, tmp_path: Path) ->
     assert (tmp_path / f"here/pgdyno_engine-{VERSION}.dist-info").exists()
 
 
-def test_an_older_python_is_refused_by_the_metadata(wheel: Path) -> None:
+def test_an_older_python_is_refused_with_the_version_that_is_needed(
+    wheel: Path, installed: Path, tmp_path: Path
+) -> None:
     with zipfile.ZipFile(wheel) as archive:
         metadata = archive.read(f"pgdyno-{VERSION}.dist-info/METADATA").decode()
     assert "Requires-Python: >=3.11" in metadata
+    asked = ("--no-index", "--no-deps", "--find-links", wheel.parent, "--only-binary", ":all:")
+    where = ("--python-version", "3.10", "--dest", tmp_path)
+    done = subprocess.run(
+        [installed / "bin/python", "-m", "pip", "download", *asked, *where, "pgdyno"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "'pgdyno' requires a different Python: 3.10.0 not in '>=3.11'" in done.stderr
 
 
 def test_the_debian_package_installs_into_an_empty_root(wheel: Path, tmp_path: Path) -> None:

@@ -24,6 +24,9 @@ def command(result: str, text: str | None, store: Path | None) -> int:
     if text:
         with folder.amending("notes.jsonl"):
             folder.add_note(read_pair().unix_ns, text)
-    for remark in folder.remarks():
+    remarks = list(folder.remarks())
+    for remark in remarks:
         output.data(remark)
+    if not remarks:
+        output.note(f'The result has no remarks. Add one: pgdyno note {result} "TEXT"')
     return 0

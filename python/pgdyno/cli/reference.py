@@ -34,6 +34,8 @@ messages are on standard error. If you name no server, pgdyno creates a scratch 
 it afterwards. `--help` (`-?`) prints two examples and the most important options of a verb,
 `--help-all` all of its options.
 
+## Exit codes
+
 @CODES@
 If several apply, the highest is used. Code 5 is used only if no other applies.
 """

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
-from pgdyno.features.tune.evidence import choose
+from pgdyno.features.tune.evidence import choose, unusual_values
 from pgdyno.features.tune.evidence_of_run import evidence_of
 from pgdyno.features.tune.machine import Machine
 from pgdyno.observe.catalogue import columns_of
+from pgdyno.features.tune.planning import Known, unsearchable
+from pgdyno.features.tune.space import DEFAULT_RISKS
+from pgdyno.spec.file import read_spec
 from pgdyno.store.experiment import Store
 from pgdyno.store.run_writer import RunWriter
 
@@ -82,3 +85,13 @@ def test_wal_is_evidence_only_if_the_load_changes_rows(
 def test_pages_that_are_not_found_name_their_table(tmp_path: Path) -> None:
     missed = {**INDEXED, "heap_blks_read": 300_000}
     assert settings_for(tmp_path, INDEXED, missed)[0] == "shared_buffers"
+
+
+def test_a_setting_without_a_range_is_left_out_and_the_others_are_searched() -> None:
+    known = Known(MACHINE, {"log_min_duration_statement": "0", "work_mem": "4MB"}, {})
+    experiment = read_spec(Path(__file__).parents[3] / "examples/tune.toml").experiment
+    [unusual] = unusual_values({"log_min_duration_statement": "0"}, MACHINE.major)
+    names = [unusual.setting, "work_mem"]
+    assert unsearchable(experiment, known, names, DEFAULT_RISKS) == {
+        "log_min_duration_statement": "there is no range worth searching on this machine"
+    }

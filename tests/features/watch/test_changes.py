@@ -26,10 +26,16 @@ BEGAN = datetime(2026, 11, 20, 13, 50)
 
 
 def stored(
-    store: Store, *, ms: tuple[float, float], query_id: int = 7, noise: float = 0.0, seed: int = 1
+    store: Store,
+    *,
+    ms: tuple[float, float],
+    query_id: int = 7,
+    noise: float = 0.0,
+    seed: int = 1,
+    began: datetime = BEGAN,
 ) -> ExperimentFolder:
     """Store a watch of ten minutes whose statement takes other times in its second half."""
-    began_ns = int(BEGAN.timestamp()) * SECOND_NS
+    began_ns = int(began.timestamp()) * SECOND_NS
     folder = store.create("w", "watch", began_ns=began_ns)
     run = folder.begin_run(1, "segment 1", {"verb": "watch", "interval_ns": SECOND_NS})
     total, draws = 0.0, np.random.default_rng(seed).normal(0, noise, 60)

@@ -11,7 +11,8 @@ PGDYNO_DATA
 _pgdyno() {
   local line kinds
   local -a offered shown lines
-  lines=("${(@f)$(_pgdyno_candidates "${(@Q)words[2,CURRENT]}" 2>/dev/null)}")
+  # PREFIX is the word up to the cursor without the quote that begins it.
+  lines=("${(@f)$(_pgdyno_candidates "${(@Q)words[2,CURRENT-1]}" "${(Q)PREFIX}" 2>/dev/null)}")
   for line in "${lines[@]}"; do
     case $line in
       '') ;;

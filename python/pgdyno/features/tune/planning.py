@@ -120,6 +120,19 @@ def rules_of(known: Known, names: Container[str]) -> dict[str, str]:
     return settings
 
 
+def unsearchable(
+    experiment: Experiment, known: Known, names: Sequence[str], risks: Sequence[Risk]
+) -> dict[str, str]:
+    """Return the settings that cannot be searched, each with the reason: no range, or no rights."""
+    reasons = unchangeable(experiment, known, names)
+    for name in names:
+        try:
+            dimensions([name], known.machine, known.now, risks)
+        except SpecError as error:
+            reasons.setdefault(name, str(error).partition(": ")[2].rstrip("."))
+    return reasons
+
+
 def unchangeable(experiment: Experiment, known: Known, names: Iterable[str]) -> dict[str, str]:
     """Return the settings that cannot be changed on the user's own server, each with the reason."""
     server, rules = experiment.server, snapshot(known.machine.major)
@@ -181,7 +194,7 @@ def lines_of_choice(experiment: Experiment, known: Known, risks: Sequence[Risk])
         " evidence"
     )
     possible = choosable(known.machine, risks)
-    left_out = unchangeable(experiment, known, [choice.setting for choice in possible])
+    left_out = unsearchable(experiment, known, [choice.setting for choice in possible], risks)
     for choice in possible:
         if why := left_out.get(choice.setting):
             yield f"not         {choice.setting}: {why}"

@@ -254,7 +254,7 @@ def _chosen(
             hint="name settings with --setting to search them all the same",
         )
     names = [choice.setting for choice in chosen]
-    left_out = planning.unchangeable(asked.experiment, known, names)
+    left_out = planning.unsearchable(asked.experiment, known, names, risks)
     for choice in chosen:
         why = left_out.get(choice.setting)
         output.note(
@@ -264,7 +264,7 @@ def _chosen(
         )
     if len(left_out) == len(chosen):
         raise RefusedError(
-            "No setting that the evidence names can be changed on this server.",
+            "No setting that the evidence names can be searched on this server.",
             hint="see the reasons above, or name settings with --setting",
         )
     return tuple(name for name in names if name not in left_out)
