@@ -11,9 +11,9 @@ import pytest
 from pgdyno.features.tune.evidence import choose, unusual_values
 from pgdyno.features.tune.evidence_of_run import evidence_of
 from pgdyno.features.tune.machine import Machine
-from pgdyno.observe.catalogue import columns_of
 from pgdyno.features.tune.planning import Known, unsearchable
 from pgdyno.features.tune.space import DEFAULT_RISKS
+from pgdyno.observe.catalogue import columns_of
 from pgdyno.spec.file import read_spec
 from pgdyno.store.experiment import Store
 from pgdyno.store.run_writer import RunWriter

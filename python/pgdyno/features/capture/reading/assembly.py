@@ -7,7 +7,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from pgdyno import quantities
 from pgdyno.features.capture.model import (
@@ -61,8 +61,7 @@ def _missing(key: Key) -> Parsed:
 class Assembly:
     """What was read once, and what was counted until now.
 
-    `roles`, `parsed` and `constants` are of the texts that were read; `own`: our statements, which
-    do not count.
+    `roles` and `parsed` are of the texts that were read; `own`: our statements, which do not count.
     """
 
     header: Header
@@ -78,7 +77,6 @@ class Assembly:
     roles: Mapping[Key, str]
     parsed: Mapping[Key, Parsed]
     own: AbstractSet[Key]
-    constants: Mapping[Key, Mapping[int, str | None]] = field(default_factory=dict)
 
     def capture(self) -> Capture:
         """Return the capture of what was counted so far."""
@@ -200,7 +198,7 @@ class Assembly:
             counters=counters,
             constant_count=constant_count(parsed.text),
         )
-        return Described(statement, parsed, self.constants.get(key, {}))
+        return Described(statement, parsed)
 
     def _think_ms(self) -> float | None:
         pauses = sorted(self.counted.sessions.idle_s)

@@ -64,17 +64,6 @@ def activity_sql(version: int, database_oid: int | str) -> str:
     return _ACTIVITY.format(query_id=query_id, database_oid=database_oid)
 
 
-def sent_sql(version: int, database_oid: int | str) -> str | None:
-    """Return the statement that reads the texts of sessions with parameters. None before 14."""
-    if version < 14:
-        return None
-    return (
-        "SELECT query_id, usesysid::int8, query FROM pg_catalog.pg_stat_get_activity(NULL)"
-        f" WHERE datid = {database_oid} AND query_id IS NOT NULL AND query LIKE '%$1%'"
-        " AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
-    )
-
-
 def counters_sql(version: int, schema: str) -> str:
     """Return the statement that reads all counters of this database, without texts."""
     sums = _SUMS.format(**(_SINCE_13 if version >= 13 else _BEFORE_13))
@@ -288,8 +277,6 @@ class Counted:
     seconds: float = 0
     losses: list[str] = field(default_factory=list)
     resets: int = 0
-    sent: dict[Key, str] = field(default_factory=dict)
-    """Texts of statements with parameters, as programs sent them."""
 
     def increases(self) -> dict[Key, Counters]:
         """Return what each statement was counted for, resets in between included."""

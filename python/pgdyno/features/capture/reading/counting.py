@@ -125,7 +125,6 @@ class Counting:
                     now = sum(self._transactions())
                     if before is not None:
                         self._end_second(max(0, now - before), active)
-                    self._read_sent()
                     before, active, next_second = now, [], next_second + 1
                 if self.second >= next_snapshot:
                     self._take_snapshot()
@@ -161,12 +160,6 @@ class Counting:
                 self.second, float(transactions), so_far.active_sessions[-1], statements
             )
         )
-
-    def _read_sent(self) -> None:
-        """Read the texts of the last statements; those of many sessions are the same."""
-        sql = counted.sent_sql(self.source.version, self.source.database_oid)
-        for query_id, role, text in self.source.fetch(sql) if sql else ():
-            self.counted.sent.setdefault((query_id, role), text)
 
     def _read_snapshot(self) -> Snapshot:
         ended = sum(self._transactions())

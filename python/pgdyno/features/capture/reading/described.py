@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pgdyno.features.capture.model import Statement
 from pgdyno.features.capture.reading.parsed import Parsed
@@ -14,14 +13,10 @@ _FINDS_ROWS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A statement of the capture with what its text says, and how many rows a call has.
-
-    `constants`: of the program, by number from 1, where a session showed them.
-    """
+    """A statement of the capture with what its text says, and how many rows a call has."""
 
     statement: Statement
     parsed: Parsed
-    constants: Mapping[int, str | None] = field(default_factory=dict)
 
     @property
     def rows_per_call(self) -> float:

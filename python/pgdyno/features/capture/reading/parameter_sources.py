@@ -46,10 +46,8 @@ from pgdyno.features.capture.reading.key_sources import (
     unique_keys,
 )
 from pgdyno.features.capture.reading.lasting import LastingRows, TransactionKind
-from pgdyno.features.capture.reading.log_distributions import kind_of, may_be_shown
 from pgdyno.features.capture.reading.loops import LOOP_MIN, Loop, repeat_of
 from pgdyno.features.capture.reading.never_null import is_optional, may_be_null, never_null
-from pgdyno.features.capture.reading.observed import Observed
 from pgdyno.features.capture.reading.parameter_uses import Parameter
 from pgdyno.features.capture.reading.parsed import Parsed
 from pgdyno.features.capture.reading.whole_keys import NULL, with_whole_keys
@@ -233,10 +231,6 @@ class Sources(KeyFamilies):
         type_ = _typed(described.statement, number)
         if described.parsed.copies and column is not None:
             type_ = column.type
-        if number in described.constants and not described.parsed.copies:
-            constant = described.constants[number]
-            if constant is None or self._may_be_shown(constant, use, type_, column):
-                return Constant(value=constant)
         if column is not None and is_inside(column, type_):
             return element_of(column) or self._by_type(described, number, type_)
         if use.use in ("limit", "offset"):
@@ -284,19 +278,6 @@ class Sources(KeyFamilies):
         if use.use == "set" and column.distribution.kind in _TIME_KINDS:
             return Now()
         return OfColumn(table=use.table, column=use.column, group=group)
-
-    def _may_be_shown(
-        self, constant: str, use: Parameter, type_: str, column: ColumnShape | None
-    ) -> bool:
-        """Return whether a constant is a part of the program, and no value of a row."""
-        enums = [frozenset(own.distribution.labels) for own in self._columns.values()]
-        observed = Observed(
-            0, 0, use, type_, [0], [constant], (), is_literal=True, enums=sorted(enums, key=sorted)
-        )
-        kind = kind_of(observed, column, observed.numbers)
-        if kind == "enum":
-            return constant in (column.distribution.labels if column else observed.labels)
-        return may_be_shown(constant, observed, kind)
 
     def _looped(
         self,

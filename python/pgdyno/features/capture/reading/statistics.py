@@ -39,7 +39,6 @@ from pgdyno.features.capture.reading.means import MeansOfStatements
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parsed import Parsed, parse
 from pgdyno.features.capture.reading.schema import read_schema
-from pgdyno.features.capture.reading.sent_constants import constants_of
 from pgdyno.features.capture.reading.sources import SourceSeen, sources_of
 from pgdyno.features.capture.reading.stand_ins import StandIns
 from pgdyno.features.capture.reading.utilities import query_of
@@ -307,11 +306,6 @@ class Reading:
                 statement.reason = "refused"
         return parsed
 
-    def _constants(self) -> dict[Key, dict[int, str | None]]:
-        sent = self._counting.counted.sent
-        texts = {key: text for key, (text, _) in self._texts.items() if text and key in sent}
-        return {key: constants_of(text, sent[key]) for key, text in texts.items()}
-
     def capture(self) -> Capture:
         """Return the capture of what was counted so far."""
         return Assembly(
@@ -327,7 +321,6 @@ class Reading:
             types=self._types,
             roles={key: role for key, (_, role) in self._texts.items()},
             parsed=self._parsed(),
-            constants=self._constants(),
             own=self._own,
         ).capture()
 
@@ -366,7 +359,6 @@ def statements_sent() -> dict[str, str]:
             ("counters", counted.counters_sql(version, "SCHEMA")),
             ("texts", counted.texts_sql(version, "SCHEMA")),
             ("activity", counted.activity_sql(version, "DATABASE")),
-            ("constants of programs", counted.sent_sql(version, "DATABASE") or ""),
         ):
             named[f"{name}, PostgreSQL {version} or later"] = sql
     named["extension"], named["right"] = SCHEMA_SQL, counted.right_sql("SCHEMA")
