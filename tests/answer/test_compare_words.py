@@ -14,6 +14,7 @@ from pgdyno.analysis.compare_findings import Pair
 from pgdyno.analysis.estimate import without_interval
 from pgdyno.analysis.rounding import change_text
 from pgdyno.answer.compare_words import (
+    RoundsEstimate,
     because_words,
     round_words,
     verdict_sentence,
@@ -28,7 +29,7 @@ def sentence(verdict: Verdict, **changes: object) -> str:
         "effort": "12 rounds, 24 runs, 31 min",
         "rounds": "",
         "left_ns": None,
-        "rounds_enough": None,
+        "enough": None,
         "can_hold": True,
         **changes,
     }
@@ -52,6 +53,11 @@ def test_an_undecided_comparison_estimates_the_missing_time() -> None:
     said = sentence("cannot tell", left_ns=840_000_000_000)
     assert said.startswith("cannot tell yet whether 4GB and 128MB differ")
     assert "about 14 min more" in said
+
+
+def test_an_undecided_end_says_how_many_rounds_would_decide_and_how_long_they_take() -> None:
+    said = sentence("cannot tell", enough=RoundsEstimate(520, 36_000_000_000_000))
+    assert "520 rounds in 10.0 h would decide (--rounds 520)" in said
 
 
 def test_rounds_that_agree_without_a_verdict_are_named() -> None:

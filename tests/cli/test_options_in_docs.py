@@ -8,8 +8,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# Of pip, pgbench, Dask and the kernel; pgbench.md lists the options of pgbench.
-OTHERS = {"--find-links", "--max-tries", "--nthreads", "--no-nanny", "--resources"}
+# Of pip, uv, pgbench, Dask and the kernel; pgbench.md lists the options of pgbench.
+OTHERS = {
+    "--find-links",
+    "--no-index",
+    "--python",
+    "--max-tries",
+    "--nthreads",
+    "--no-nanny",
+    "--resources",
+}
 OTHERS |= {"--rename-dir-limit", "--version"}
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 PAGES = [

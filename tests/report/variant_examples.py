@@ -95,7 +95,7 @@ def contrast_of(
         effort="7 rounds, 14 runs, 3 min",
         rounds="",
         left_ns=None,
-        rounds_enough=None,
+        enough=None,
         can_hold=True,
     )
     return ContrastFindings(

@@ -20,6 +20,7 @@ from pgdyno.designs import answer_of, document_of, page_of, words_of
 from pgdyno.features.watch.result_kind import WATCH
 from pgdyno.features.watch.segments import document_again
 from pgdyno.loop.history import history_of
+from pgdyno.report.html import answer_page
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
@@ -118,7 +119,7 @@ def test_a_watch_of_before_says_what_it_said(pgdyno: Command) -> None:
     text = pgdyno("show", "last").out
     assert "493 tps" in text
     assert "Lock:transactionid" in text
-    page = WATCH.page(folder)
+    page = answer_page(WATCH.answer(folder))
     assert said["sentence"].split(",")[0] in page
     assert 'data-chart="main-waits"' in page
 

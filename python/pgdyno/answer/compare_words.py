@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from pgdyno.analysis.compare import Comparison
 from pgdyno.analysis.compare_findings import CompareFindings, Pair, PlanChange
@@ -21,6 +22,14 @@ _CHANGED_RATIO_MIN = 0.1
 _AGREEING_MIN = 3
 
 
+@dataclass(frozen=True, slots=True)
+class RoundsEstimate:
+    """How many rounds, with those that were run, would probably decide, and how long they take."""
+
+    rounds: int
+    took_ns: int
+
+
 def verdict_sentence(
     variant: str,
     reference: str,
@@ -32,14 +41,13 @@ def verdict_sentence(
     because: str,
     effort: str,
     left_ns: int | None,
-    rounds_enough: int | None,
+    enough: RoundsEstimate | None,
     can_hold: bool,
 ) -> str:
     """Return the verdict, then the numbers, then the reason, then the effort.
 
-    Args: others, further metrics to name; rounds, from `round_words`; rounds_enough, how many of
-    them would probably decide, None if the experiment goes on or nobody knows; effort, such as
-    "12 rounds, 24 runs, 31 min".
+    Args: others, further metrics to name; rounds, from `round_words`; enough, None if the
+    experiment goes on or nobody knows; effort, such as "12 rounds, 24 runs, 31 min".
     """
     word = METRIC_WORDS[metric]
     numbers = f"{word} {change_text(comparison.ratio)}"
@@ -63,8 +71,10 @@ def verdict_sentence(
         parts.append(f"{variant} cannot hold the rate")
     if because:
         parts.append(because)
-    if comparison.verdict == "cannot tell" and rounds_enough:
-        parts.append(f"about {rounds_enough} rounds would decide (--rounds {rounds_enough})")
+    if comparison.verdict == "cannot tell" and enough is not None:
+        took = duration_text(enough.took_ns)
+        rounds_asked = f"--rounds {enough.rounds}"
+        parts.append(f"about {enough.rounds} rounds in {took} would decide ({rounds_asked})")
     elif comparison.verdict == "cannot tell" and left_ns:
         parts.append(f"about {duration_text(left_ns)} more")
     return "; ".join([*parts, effort]) + "."

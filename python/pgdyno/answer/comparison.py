@@ -29,6 +29,7 @@ from pgdyno.analysis.where import WhereTheTimeGoes, mean_over_runs
 from pgdyno.analysis.where_difference import Difference, difference
 from pgdyno.answer.answer import Answer, Measurements
 from pgdyno.answer.compare_words import (
+    RoundsEstimate,
     because_words,
     comparison_sentence,
     round_words,
@@ -357,7 +358,7 @@ class Compared:
                 because=because,
                 effort=effort,
                 left_ns=left_ns,
-                rounds_enough=_rounds_enough(pairs, deciding),
+                enough=_enough(pairs, deciding, sum(visit.took_ns for visit in runs)),
                 can_hold=holds is not False,
             ),
             is_settled=(
@@ -449,8 +450,11 @@ class Compared:
         return duration_text(sum(visit.took_ns for visit in runs))
 
 
-def _rounds_enough(pairs: Sequence[Pair], deciding: Comparison) -> int | None:
-    """Return how many rounds would decide at their last look if their scatter stays the same."""
+def _enough(pairs: Sequence[Pair], deciding: Comparison, took_ns: int) -> RoundsEstimate | None:
+    """Return what would decide at its last look if the scatter of rounds and their time stay.
+
+    Args: took_ns, of the rounds so far.
+    """
     if deciding.verdict != "cannot tell" or deciding.looks != "fixed" or len(pairs) < 2:
         return None
     more = predict_pairs(
@@ -459,4 +463,7 @@ def _rounds_enough(pairs: Sequence[Pair], deciding: Comparison) -> int | None:
         level=deciding.level_ratio,
         margin_ratio=deciding.margin_ratio,
     )
-    return None if more is None else len(pairs) + more
+    if more is None:
+        return None
+    rounds = len(pairs) + more
+    return RoundsEstimate(rounds, took_ns * rounds // len(pairs))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pgdyno import quantities
 from pgdyno.analysis.estimate import Estimate
@@ -23,7 +24,7 @@ from pgdyno.report.blocks import (
     blocks_of,
 )
 from pgdyno.report.figures import in_ms, percentile_name
-from pgdyno.report.own import own_shown, sections_by_features
+from pgdyno.report.own import own_of_cells, own_shown, sections_by_features
 from pgdyno.report.telemetry_blocks import doctor_section, telemetry_section, time_section
 from pgdyno.report.tiles import tiles_of
 from pgdyno.report.time_blocks import time_sections
@@ -80,7 +81,8 @@ def run_sections(findings: ExperimentFindings) -> Iterator[BlockSection]:
     at = "at_the_knee." if findings.curves else ""
     own = own_shown(run)
     if own is not None:
-        yield own
+        # The menu names what several loads add, not this one of them again.
+        yield replace(own, short="") if own_of_cells(findings) is not None else own
     load = (*_load_lines(run), _latency(run, at), *_more_about_load(run))
     yield BlockSection("Latency", "latency", "Latency", loop_words(run), load)
     yield from sections_by_features(run)

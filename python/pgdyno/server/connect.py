@@ -275,11 +275,11 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         """Let pg_settings show `jit` as other sessions have it, with its source, in this block."""
         self._shows_jit = True
         if self._can_compile and not self.is_pooled:
-            self.execute(b"RESET jit")
+            _execute_cheap(self, b"RESET jit")
         yield
         self._shows_jit = False
         if self._can_compile and not self.is_pooled:
-            self.execute(b"SET jit = off")
+            _execute_cheap(self, b"SET jit = off")
 
     @property
     def _can_compile(self) -> bool:
@@ -411,6 +411,19 @@ def connect(
     return connection
 
 
+def _execute_cheap(
+    connection: Connection, query: Any, *args: Any
+) -> psycopg.Cursor[tuple[Any, ...]]:
+    """Execute a cheap statement, several times if a short statement_timeout cancels it.
+
+    Raises: as `Connection.execute`.
+    """
+    for _ in range(_TRIES):
+        with contextlib.suppress(psycopg.errors.QueryCanceled):
+            return connection.execute(query, *args)
+    return connection.execute(query, *args)
+
+
 def took_too_long(error: BaseException) -> bool:
     """Return whether connecting timed out without a refusal: the server may be busy."""
     return isinstance(error, psycopg.errors.ConnectionTimeout) or isinstance(
@@ -444,13 +457,7 @@ def _begin(connection: Connection) -> None:
     The statement is cheap, but the statement_timeout of the role or the database applies to it.
     """
     connection.silence_s_max = _FIRST_ANSWER_S
-    for tries_left in reversed(range(_TRIES)):
-        try:
-            row = connection.execute(FIRST_SQL, [connection.info.backend_pid]).fetchone()
-            break
-        except psycopg.errors.QueryCanceled:
-            if not tries_left:
-                raise
+    row = _execute_cheap(connection, FIRST_SQL, [connection.info.backend_pid]).fetchone()
     connection.silence_s_max = None
     assert row is not None, "a SELECT without FROM returns one row"
     connection.is_pooled = row[0] != connection.info.backend_pid

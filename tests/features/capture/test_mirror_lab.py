@@ -101,7 +101,7 @@ def test_a_comparison_and_a_sweep_say_how_alike_each_variant_and_load_was(
     assert said.code in (0, 3), said.err
     rows = [line.split("  ")[0] for line in said.out.splitlines()]
     assert {"1 client", "2 clients", "alike"} <= set(rows)
-    for name, words in ("answer.html", 'id="alike"'), ("answer.md", "## Likeness of each"):
+    for name, words in ("answer.html", 'id="alike"'), ("answer.md", "**Likeness of each**"):
         made = tmp_path / name
         page = pgdyno("report", "last", "--output", str(made))
         assert page.code == 0, page.err
