@@ -166,6 +166,15 @@ def judged(target: Target, seconds: float = 2.0) -> list[IncidentFinding]:
     return listed
 
 
+def judged_until(target: Target, kind: str, seconds: float = 2.0) -> list[IncidentFinding]:
+    """Return all findings, of a longer time if there is none of a kind in the first seconds.
+
+    A statement is counted when it ends: on a busy machine none may have ended in two seconds.
+    """
+    listed = judged(target, seconds)
+    return listed if kind in {made.kind for made in listed} else judged(target, 4 * seconds)
+
+
 def _sample(
     collectors: list[Collector], evidence: IncidentEvidence, last_ns: dict[str, int]
 ) -> None:

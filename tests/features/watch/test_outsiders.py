@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from tests.features.watch import outsiders
-from tests.features.watch.incidents import busy, judged, make_shop, session
+from tests.features.watch.incidents import busy, judged, judged_until, make_shop, session
 from tests.features.watch.strangers import Worker, loop, several
 from tests.fixtures.clusters import make_cluster, new_database, run_sql, scalar
 from tests.fixtures.command import eventually
@@ -132,7 +132,7 @@ def test_an_incident_of_a_public_report_is_named(
     staged: Staged, kind: str, words: tuple[str, ...], shop: Target
 ) -> None:
     with staged(shop):
-        whole = named(judged(shop, 2), kind)
+        whole = named(judged_until(shop, kind), kind)
     assert not [word for word in words if word not in whole], whole
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.features.watch import strangers
-from tests.features.watch.incidents import judged, make_shop
+from tests.features.watch.incidents import judged, judged_until, make_shop
 from tests.fixtures.clusters import make_cluster, new_database, run_sql
 
 from pgdyno.server.scratch import ScratchCluster
@@ -64,7 +64,7 @@ def test_an_incident_of_somebody_else_is_named(
     staged: Staged, kind: str, words: tuple[str, ...], shop: Target
 ) -> None:
     with staged(shop):
-        listed = judged(shop, 2.5)
+        listed = judged_until(shop, kind)
     finding = next((made for made in listed if made.kind == kind), None)
     assert finding is not None, [made.said for made in listed]
     whole = f"{finding.said} {finding.cost} {' '.join(finding.lines)} {finding.next_step}"
