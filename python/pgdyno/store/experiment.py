@@ -268,7 +268,7 @@ class Store:
         lines = (_index_line(row.number, row.folder, row.verb, row.name) for row in rows)
         content, index = "".join(lines), self.root / INDEX
         known = b""
-        with suppress(OSError):  # There is none, or something else has its name.
+        with suppress(OSError):  # No such file, or a folder has its name.
             known = files.read_bytes(index)
         if known != content.encode():
             with suppress(StoreError, OSError):

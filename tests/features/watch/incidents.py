@@ -167,7 +167,7 @@ def judged(target: Target, seconds: float = 2.0) -> list[IncidentFinding]:
 
 
 def judged_until(target: Target, kind: str, seconds: float = 2.0) -> list[IncidentFinding]:
-    """Return all findings, of a longer time if there is none of a kind in the first seconds.
+    """Return all findings; look longer if the first seconds show none of this kind.
 
     A statement is counted when it ends: on a busy machine none may have ended in two seconds.
     """

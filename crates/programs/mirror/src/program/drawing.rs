@@ -52,7 +52,7 @@ impl Stock {
         }
     }
 
-    /// Take the value that was kept first; `None` if there is none.
+    /// Take the value that was kept first; `None` if no value was kept.
     fn take(&self, queue: usize) -> Option<Box<[u8]>> {
         self.queues[queue].lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
