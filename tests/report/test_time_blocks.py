@@ -70,8 +70,27 @@ def test_statements_are_listed_with_their_waits_and_fit_the_line() -> None:
     assert "tpcb-like:11 END;" in first
     assert first.endswith("IO:WalSync 100 %")
     assert "…" in second
-    assert second.endswith("Lock:tuple 80 %")
+    assert "Lock:tuple 80 %" in second
+    assert second.endswith("CPU 20 %")
     assert len(second) <= 100
+
+
+def test_two_waits_of_a_statement_fit_into_80_columns_and_its_text_comes_before_the_second() -> (
+    None
+):
+    *_, wide = statement_lines(where(), 80)
+    assert wide.endswith("CPU 20 %")
+    assert len(wide) <= 80
+    *_, narrow = statement_lines(where(), 60)
+    assert narrow.endswith("Lock:tuple 80 %")
+    assert "tpcb-like:6 UPDATE" in narrow
+
+
+def test_a_small_second_wait_leaves_its_room_to_the_statement() -> None:
+    split = where()
+    events = (("Lock:tuple", 0.9), ("CPU", 0.1))
+    small = replace(split, statements=(replace(split.statements[1], events=events),))
+    assert "CPU" not in statement_lines(small, 100)[-1]
 
 
 def test_planning_time_is_shown_only_where_it_was_counted() -> None:

@@ -36,10 +36,11 @@ from pgdyno.report.words import run_words
 
 _TITLE = "Where the time goes"
 _STATEMENTS_SHOWN = 8
-_EVENTS_SHOWN = 2
 # Wait events that are named for each node.
 _NODE_EVENTS_SHOWN = 3
 _LEAST_RATIO = 0.005
+# A second wait event with less than this of a statement's time is not in the text.
+_SECOND_RATIO = 0.15
 _JIT_MS_MIN = 10.0
 _PART_COLUMNS = (
     TableColumn("", style="plotted"),
@@ -52,7 +53,8 @@ _PART_COLUMNS = (
 _STATEMENT_COLUMNS = (
     TableColumn("ms"),
     TableColumn("statement", is_name=True, style="sql"),
-    TableColumn("waits", is_name=True),
+    TableColumn("largest wait", is_name=True),
+    TableColumn("second", is_name=True, is_last_to_fit=True),
 )
 _NODE_COLUMNS = (
     TableColumn("node"),
@@ -136,17 +138,20 @@ def _statements(where: WhereTheTimeGoes) -> TableBlock:
         statement for statement in where.statements if statement.ms.value >= _LEAST_RATIO * whole
     ]
     planning, decimals = planning_words(where), _decimals(where, whole)
+    rows = [
+        (
+            _with_interval(statement.ms, decimals),
+            _statement_words(statement),
+            *_largest_events(statement),
+        )
+        for statement in where.statements
+    ]
+    has_second = any(len(statement.events) > 1 for statement in where.statements)
+    column_count = len(_STATEMENT_COLUMNS) - (not has_second)
     return TableBlock(
         "The server's time by statement",
-        _STATEMENT_COLUMNS,
-        tuple(
-            (
-                _with_interval(statement.ms, decimals),
-                _statement_words(statement),
-                PageText(event_words(statement, 1), escape(event_words(statement))),
-            )
-            for statement in where.statements
-        ),
+        _STATEMENT_COLUMNS[:column_count],
+        tuple(row[:column_count] for row in rows),
         summary=f"The server's time by statement; {planning}",
         short_row_count=min(len(large), _STATEMENTS_SHOWN),
         heading=f"by statement, {fixed(whole, decimals)} ms in the server; {planning}",
@@ -291,10 +296,16 @@ def _decimals(where: WhereTheTimeGoes, whole_ms: float) -> int:
     return max(shown_decimals(where), min(plain_decimals(whole_ms), 2))
 
 
-def event_words(statement: StatementTime, at_most: int = _EVENTS_SHOWN) -> str:
-    """Return a statement's largest wait events with their shares."""
+def _largest_events(statement: StatementTime) -> tuple[str, str]:
+    """Return a statement's two largest wait events with their shares; "" = none.
+
+    A small second one is only on the page, because the text needs the room for the statement.
+    """
     shown = [(name, share) for name, share in statement.events if share >= _LEAST_RATIO]
-    return ", ".join(f"{name} {quantities.percent(share)}" for name, share in shown[:at_most])
+    words = [f"{name} {quantities.percent(share)}" for name, share in shown]
+    first, second, *_ = (*words, "", "")
+    is_small = len(shown) > 1 and shown[1][1] < _SECOND_RATIO
+    return first, PageText("", escape(second)) if is_small else second
 
 
 def planning_words(where: WhereTheTimeGoes) -> str:
