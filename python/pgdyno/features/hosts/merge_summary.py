@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -20,7 +21,6 @@ from pgdyno.engine.records import (
     PhaseSpan,
     RoundTripProbes,
     ScriptCounts,
-    Served,
     Summary,
     TimeDistribution,
     TrafficFacts,
@@ -29,12 +29,29 @@ from pgdyno.engine.records import (
 M = TypeVar("M", bound=BaseModel)
 
 
-def summed(models: Sequence[M]) -> M:
-    """Return a model whose integers are the sums of those of `models`, which have only integers."""
+def summed(models: Sequence[M], **own: Any) -> M:
+    """Return the sum of several models: numbers add up, lists are joined, parts are summed in turn.
+
+    A number that one model lacks is unknown. Of texts, the first counts.
+    Args: own, the values of fields that follow another rule.
+    """
     kind = type(models[0])
-    return kind(
-        **{name: sum(getattr(model, name) for model in models) for name in kind.model_fields}
-    )
+    names = kind.model_fields.keys() - own.keys()
+    return kind(**own, **{name: _sum([getattr(model, name) for model in models]) for name in names})
+
+
+def _sum(values: Sequence[Any]) -> Any:
+    first = values[0]
+    if any(value is None for value in values):
+        return None
+    if isinstance(first, BaseModel):
+        return summed(values)
+    if isinstance(first, tuple):
+        return tuple(chain.from_iterable(values))
+    if isinstance(first, dict):
+        names = dict.fromkeys(chain.from_iterable(values))
+        return {name: _sum([own[name] for own in values if name in own]) for name in names}
+    return first if isinstance(first, str) else sum(values)
 
 
 def added(sum_so_far: Sequence[Interval], interval: Interval) -> Interval:
@@ -68,10 +85,9 @@ def _merged(group: Sequence[TimeDistribution]) -> TimeDistribution:
         for bucket, count in part.buckets:
             buckets[bucket] = buckets.get(bucket, 0) + count
     filled = [part for part in group if part.count] or [group[0]]
+    same = {name: getattr(group[0], name) for name in ("measured", "script", "statement")}
     return TimeDistribution(
-        measured=group[0].measured,
-        script=group[0].script,
-        statement=group[0].statement,
+        **same,
         count=sum(part.count for part in group),
         sum_ns=sum(part.sum_ns for part in group),
         min_ns=min(part.min_ns for part in filled),
@@ -124,54 +140,28 @@ def whole(known: Sequence[Summary]) -> Summary:
     """
     if len(known) == 1:
         return known[0]
-    endings = [part.ending for part in known if part.phases]
-    messages: dict[str, str] = {}
-    failures: dict[str, int] = {}
-    for part in known:
-        messages = {**(part.failure_messages or {}), **messages}
-        for name, count in part.failures.items():
-            failures[name] = failures.get(name, 0) + count
-    return Summary(
+    present = [part for part in known if part.phases]
+    endings = [part.ending for part in present]
+    pauses = _known_sums([part.clients for part in present])
+    distributions = merged_distributions(d for part in known for d in part.distributions)
+    return summed(
+        known,
         time_ns=max(part.time_ns for part in known),
         ending=next((e for e in ("aborted", "stopped") if e in endings), "completed"),
         phases=_spans(known),
-        counts=summed([part.counts for part in known]),
-        transactions_committed_all_phases=sum(
-            part.transactions_committed_all_phases for part in known
-        ),
-        scripts=tuple(
-            _scripts(of_one) for of_one in zip(*(part.scripts for part in known), strict=True)
-        ),
-        failures=failures,
-        failure_messages=messages,
+        scripts=tuple(map(summed, zip(*(part.scripts for part in known), strict=True))),
+        failure_messages=_sum([part.failure_messages or {} for part in known]),
         failed_statements=_failed(known),
-        distributions=tuple(merged_distributions(d for part in known for d in part.distributions)),
+        distributions=tuple(distributions),
         unfinished_ages_ns=tuple(sorted(age for part in known for age in part.unfinished_ages_ns)),
-        commits_in_doubt=sum(part.commits_in_doubt for part in known),
-        longest_gap=_gap([part for part in known if part.phases]),
-        clients=ClientTimes(
-            between_transactions_ns=_sum_if_known(
-                [part.clients.between_transactions_ns for part in known if part.phases]
-            ),
-            sleep_ns=sum(part.clients.sleep_ns for part in known),
-            shell_ns=sum(part.clients.shell_ns for part in known),
-            think_time_ns=_sum_if_known(
-                [part.clients.think_time_ns for part in known if part.phases]
-            ),
-        ),
-        connections=ConnectionFacts(
-            lost_count=sum(part.connections.lost_count for part in known),
-            reconnect_count=sum(part.connections.reconnect_count for part in known),
+        longest_gap=_gap(present),
+        clients=summed([part.clients for part in known], **pauses, fairness=None),
+        connections=summed(
+            [part.connections for part in known],
             idle=_idle([part.connections.idle for part in known]),
             hosts=_served([host for part in known for host in part.connections.hosts]),
         ),
         traffic=_traffic([part.traffic for part in known]),
-        engine=EngineUsage(
-            cpu_user_ns=sum(part.engine.cpu_user_ns for part in known),
-            cpu_system_ns=sum(part.engine.cpu_system_ns for part in known),
-            resident_bytes_max=sum(part.engine.resident_bytes_max for part in known),
-            threads=tuple(thread for part in known for thread in part.engine.threads),
-        ),
     )
 
 
@@ -188,21 +178,6 @@ def _spans(known: Sequence[Summary]) -> tuple[PhaseSpan, ...]:
     return tuple(spans)
 
 
-def _scripts(of_one: Sequence[ScriptCounts]) -> ScriptCounts:
-    failures: dict[str, int] = {}
-    counted: dict[str, int] = {}
-    for part in of_one:
-        for total, own in ((failures, part.failures), (counted, part.counted)):
-            for name, count in own.items():
-                total[name] = total.get(name, 0) + count
-    return ScriptCounts(
-        counts=summed([part.counts for part in of_one]),
-        failures=failures,
-        counted=counted,
-        served=summed([part.served for part in of_one]) if of_one else Served(),
-    )
-
-
 def _gap(known: Sequence[Summary]) -> Gap | None:
     gaps = [part.longest_gap for part in known]
     present = [gap for gap in gaps if gap is not None]
@@ -213,9 +188,13 @@ def _gap(known: Sequence[Summary]) -> Gap | None:
     return Gap(began_ns=began_ns, ended_ns=ended_ns) if began_ns < ended_ns else None
 
 
-def _sum_if_known(values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None
+def _known_sums(present: Sequence[ClientTimes]) -> dict[str, int | None]:
+    """Return times that only some engines can tell, of the hosts that told their end."""
+    names = ("between_transactions_ns", "think_time_ns")
+    return {
+        name: _sum([getattr(times, name) for times in present]) if present else None
+        for name in names
+    }
 
 
 def _served(known: Sequence[HostFacts]) -> tuple[HostFacts, ...]:
@@ -223,15 +202,7 @@ def _served(known: Sequence[HostFacts]) -> tuple[HostFacts, ...]:
     by_place: dict[tuple[str, int], list[HostFacts]] = {}
     for facts in known:
         by_place.setdefault((facts.host, facts.port), []).append(facts)
-    return tuple(
-        HostFacts(
-            host=host,
-            port=port,
-            opened_count=sum(facts.opened_count for facts in group),
-            completed_count=sum(facts.completed_count for facts in group),
-        )
-        for (host, port), group in by_place.items()
-    )
+    return tuple(summed(group, port=port) for (_, port), group in by_place.items())
 
 
 def _idle(known: Sequence[IdleFacts | None]) -> IdleFacts | None:
@@ -240,14 +211,12 @@ def _idle(known: Sequence[IdleFacts | None]) -> IdleFacts | None:
 
 
 def _traffic(known: Sequence[TrafficFacts]) -> TrafficFacts:
-    idle = [part.round_trip_runnable_ns for part in known]
-    present = [value for value in idle if value is not None]
-    return TrafficFacts(
-        round_trips=sum(part.round_trips for part in known),
+    waits = [part.round_trip_runnable_ns for part in known]
+    present = [value for value in waits if value is not None]
+    return summed(
+        known,
         round_trip_runnable_ns=sum(present) // len(present) if present else None,
         round_trip_probes=_probes([p for part in known if (p := part.round_trip_probes)]),
-        bytes_sent=sum(part.bytes_sent for part in known),
-        bytes_received=sum(part.bytes_received for part in known),
     )
 
 
