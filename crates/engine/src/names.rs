@@ -169,8 +169,8 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::contract::corpus;
-    use crate::contract::job::{Keepalive, SslMode};
+    use crate::contract::job::Keepalive;
+    use crate::plan::tests::any_job;
 
     /// The last numbers of the addresses of each name.
     type Found = Vec<(&'static str, Vec<u8>)>;
@@ -186,9 +186,7 @@ mod tests {
     }
 
     fn looked_up(found: &Arc<Mutex<Found>>) -> Result<Arc<Names>, Refusal> {
-        let mut target = corpus::jobs(&[], &[]).remove(0).target;
-        target.sslmode = SslMode::Disable;
-        target.tls = Default::default();
+        let mut target = any_job().target;
         target.hosts = ["a", "b"].map(|name| HostPort::new(name, 5432)).into();
         let found = found.clone();
         Names::with(

@@ -15,7 +15,7 @@ use pgdyno_engine::contract::job::{ClockPair, InitWork, Job, Work};
 use pgdyno_engine::contract::record::{
     Ending, EngineUsage, ErrorKind, Hello, Record, ScriptShape, Summary,
 };
-use pgdyno_engine::contract::{FORMAT, REVISION, corpus};
+use pgdyno_engine::contract::{FORMAT, REVISION};
 use pgdyno_engine::control::Order;
 use pgdyno_engine::dataset::{self, Dataset};
 use pgdyno_engine::output::Output;
@@ -38,8 +38,6 @@ const USAGE: &str = "usage: pgdyno-engine VERB
   print-sql      print the statements that a loading job may send, without connecting
   facts          print the built-ins, meta commands and datasets of this engine as JSON
   schema         print the JSON Schema of jobs and records
-  emit-corpus    print samples of all records and jobs
-  echo-records   read records from standard input and write them again
   read-log       read logs of a server and print their statements as JSON, a transaction a line:
                  read-log [--prefix LOG_LINE_PREFIX] FILE...; .gz and .zst are unpacked
   read-events    read a log and print what it says about the server as JSON, an event a line:
@@ -74,8 +72,6 @@ pub(crate) fn main(arguments: Vec<OsString>) -> ExitCode {
         ["print-sql"] => print_sql(),
         ["facts"] => say(&[facts()]),
         ["schema"] => say(&[schema()]),
-        ["emit-corpus"] => emit_corpus(),
-        ["echo-records"] => echo_records(),
         ["--version" | "-V"] => say(&[version()]),
         ["--help" | "-?" | "help"] => say(&[USAGE.to_owned()]),
         _ => {
@@ -144,33 +140,6 @@ fn schema() -> String {
     dataset::describe(DATASETS, &mut generator);
     let schema = generator.into_root_schema_for::<Contract>();
     serde_json::to_string_pretty(&schema).expect("a schema is plain data")
-}
-
-fn emit_corpus() -> ExitCode {
-    fn line(value: &impl Serialize) -> String {
-        serde_json::to_string(value).expect("plain data")
-    }
-    let records = corpus::records();
-    let jobs = corpus::jobs(PROGRAMS, DATASETS);
-    let lines: Vec<_> = records.iter().map(line).chain(jobs.iter().map(line)).collect();
-    say(&lines)
-}
-
-fn echo_records() -> ExitCode {
-    let mut lines = Vec::new();
-    for (number, line) in io::stdin().lock().lines().enumerate() {
-        let record: Result<Record, String> = line
-            .map_err(|error| error.to_string())
-            .and_then(|line| serde_json::from_str(&line).map_err(|error| error.to_string()));
-        match record {
-            Ok(record) => lines.push(serde_json::to_string(&record).expect("plain data")),
-            Err(error) => {
-                eprintln!("pgdyno-engine: line {}: {error}", number + 1);
-                return ExitCode::from(REFUSED);
-            }
-        }
-    }
-    say(&lines)
 }
 
 /// The first line of the input, as a job.

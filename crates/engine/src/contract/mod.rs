@@ -5,8 +5,6 @@
 //! fields are refused in jobs and ignored in records.
 
 pub mod bucket;
-pub mod corpus;
-mod corpus_jobs;
 pub mod facts;
 pub mod init;
 pub mod job;

@@ -15,9 +15,6 @@ pub trait Options: Dataset + Default + Serialize + DeserializeOwned + JsonSchema
     /// The word that names the kind in a job.
     const KIND: &'static str;
 
-    /// Return options which together use all fields and variants, for tests of the contract.
-    fn samples() -> Vec<Self>;
-
     /// Return these options as a part of a job.
     fn in_job(&self) -> DatasetOptions {
         let Ok(Value::Object(fields)) = serde_json::to_value(self) else {
@@ -36,7 +33,6 @@ pub struct DatasetKind {
     pub name: &'static str,
     read: Reader,
     default: fn() -> Box<dyn Dataset>,
-    samples: fn() -> Vec<DatasetOptions>,
     schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
@@ -47,7 +43,6 @@ impl DatasetKind {
             name: O::KIND,
             read: |fields| Ok(Box::new(serde_json::from_value::<O>(Value::Object(fields))?)),
             default: || Box::new(O::default()),
-            samples: || O::samples().iter().map(O::in_job).collect(),
             schema: O::json_schema,
         }
     }
@@ -55,11 +50,6 @@ impl DatasetKind {
     /// Return the names of the tables with default options.
     pub fn tables(&self) -> Vec<String> {
         (self.default)().tables().into_iter().map(String::from).collect()
-    }
-
-    /// Return samples of the options, for tests of the contract.
-    pub fn samples(&self) -> Vec<DatasetOptions> {
-        (self.samples)()
     }
 
     /// Return the schema of the options in a job: with `kind`, which serde writes before them.

@@ -326,14 +326,17 @@ fn login(target: &Target, read_only: bool, settings: Vec<(String, String)>) -> L
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::contract::corpus;
-    use crate::contract::job::{Protocol, SslMode, Work};
+    use crate::contract::job::{Protocol, Work};
     use crate::contract::record::ErrorKind;
 
+    /// A job for tests that need any valid job; it has no TLS.
+    pub(crate) fn any_job() -> Job {
+        serde_json::from_str(include_str!("../../tests/job.json")).expect("a job")
+    }
+
     fn job(change: impl FnOnce(&mut LoadWork)) -> Job {
-        let mut job = corpus::jobs(&[], &[]).remove(0);
-        job.target.sslmode = SslMode::Disable;
-        let Work::Load(work) = &mut job.work else { panic!("the first job of the corpus loads") };
+        let mut job = any_job();
+        let Work::Load(work) = &mut job.work else { panic!("this job loads") };
         change(work);
         job
     }
@@ -346,7 +349,7 @@ pub(crate) mod tests {
 
     /// A plan for tests that need any valid plan.
     pub(crate) fn plan() -> Plan {
-        planned(|_| {}).expect("the corpus is valid")
+        planned(|_| {}).expect("the job is valid")
     }
 
     fn text(work: &mut LoadWork, text: &str) {

@@ -71,11 +71,6 @@ pub trait Native: Debug + Sync {
         false
     }
 
-    /// Return sample templates, for tests of the contract, if the program takes them.
-    fn sample_templates(&self, _protocol: Protocol) -> Option<Templates> {
-        None
-    }
-
     /// Return the options of a run.
     fn options(&self) -> &'static [ProgramOption] {
         &[]

@@ -65,27 +65,4 @@ pub enum PartitionMethod {
 
 impl Options for PgbenchOptions {
     const KIND: &'static str = "pgbench";
-
-    fn samples() -> Vec<PgbenchOptions> {
-        use DistributedServer::{Citus, Greenplum};
-        let range = (PartitionMethod::Range, Citus, DistributionColumn::Aid);
-        let hash = (PartitionMethod::Hash, Greenplum, DistributionColumn::Bid);
-        let sample = |(partition_method, server, column), is_full: bool| PgbenchOptions {
-            scale: if is_full { u32::MAX } else { 1 },
-            fillfactor: is_full.then_some(100),
-            unlogged: is_full,
-            foreign_keys: is_full,
-            partitions: if is_full { u32::MAX } else { 0 },
-            partition_method,
-            tablespace: is_full.then(|| "fast".into()),
-            index_tablespace: is_full.then(|| "faster".into()),
-            range_rows: is_full.then_some(u64::MAX),
-            steps: is_full.then(|| "dtgGvpf ".into()),
-            distribute: is_full.then_some(Distribute { server, column }),
-        };
-        [range, hash]
-            .into_iter()
-            .flat_map(|how| [false, true].map(|full| sample(how, full)))
-            .collect()
-    }
 }

@@ -76,10 +76,6 @@ impl Dataset for LedgerOptions {
 
 impl Options for LedgerOptions {
     const KIND: &'static str = "ledger";
-
-    fn samples() -> Vec<LedgerOptions> {
-        vec![LedgerOptions { accounts: ACCOUNTS_MAX }]
-    }
 }
 
 /// The balances of the clients, all zero.

@@ -4,7 +4,6 @@ mod dataset;
 pub mod distribution;
 pub mod load;
 mod program;
-mod samples;
 pub mod tables;
 pub mod values;
 

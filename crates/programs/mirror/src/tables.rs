@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use pgdyno_engine::dataset::Options;
+
 use super::distribution::Distribution;
 
 /// The tables of a capture.
@@ -28,6 +30,10 @@ pub struct CapturedOptions {
     /// The same seed makes the same rows.
     #[serde(default)]
     pub seed: u64,
+}
+
+impl Options for CapturedOptions {
+    const KIND: &'static str = "capture";
 }
 
 /// A table with rows. Names are qualified and quoted where SQL needs it.

@@ -39,19 +39,4 @@ pub struct TpccOptions {
 
 impl Options for TpccOptions {
     const KIND: &'static str = "tpcc";
-
-    fn samples() -> Vec<TpccOptions> {
-        let sample = |is_full: bool| TpccOptions {
-            warehouses: if is_full { 1_000_000 } else { 1 },
-            seed: if is_full { u64::MAX } else { 0 },
-            c_last: if is_full { 255 } else { 0 },
-            fillfactor: is_full.then_some(10),
-            unlogged: is_full,
-            foreign_keys: is_full,
-            partitions: 0,
-            range_warehouses: is_full.then_some(u32::MAX),
-            distribute: is_full.then_some(DistributedServer::Citus),
-        };
-        [false, true].map(sample).into()
-    }
 }

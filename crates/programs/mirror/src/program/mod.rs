@@ -24,12 +24,10 @@ use std::sync::{Arc, OnceLock};
 use self::drawing::Stock;
 use self::sources::KeysOfJob;
 use self::walk::Run;
-use pgdyno_engine::contract::job::{Protocol, Templates};
 use pgdyno_engine::program::{Asked, Mix, Native, Planned};
 use serde_json::Value;
 
 use crate::load::MirrorLoad;
-use crate::samples;
 
 /// The program as `-b` knows it.
 #[derive(Debug)]
@@ -50,11 +48,6 @@ impl Native for Mirror {
 
     fn takes_templates(&self) -> bool {
         true
-    }
-
-    fn sample_templates(&self, protocol: Protocol) -> Option<Templates> {
-        let load = serde_json::to_value(samples::mirror(protocol));
-        load.ok().and_then(|value| value.as_object().cloned())
     }
 
     fn plan(&self, asked: &Asked<'_>) -> Result<Planned, String> {
