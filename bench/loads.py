@@ -19,6 +19,7 @@ from pgdyno.engine.job import (
     ClockPairModel,
     ClosedLoop,
     Connect,
+    DatasetOptions,
     EngineTarget,
     HostPort,
     InitWork,
@@ -26,7 +27,6 @@ from pgdyno.engine.job import (
     LoadWork,
     MeasureDuration,
     OpenLoop,
-    PgbenchOptions,
     RateStep,
     ScriptSource,
     TextScript,
@@ -159,7 +159,7 @@ def _script(load: Load) -> ScriptSource:
 
 def engine_init(target: Target, scale: int) -> Measured:
     """Load the pgbench tables with the engine, as `pgdyno init` does by itself."""
-    work = InitWork(dataset=PgbenchOptions(scale=scale), mark="pgdyno bench")
+    work = InitWork(dataset=DatasetOptions(kind="pgbench", scale=scale), mark="pgdyno bench")
     measured, _, _ = run_engine(target, work, 600)
     return measured
 
@@ -183,7 +183,7 @@ def scratch_init_copied(server: ScratchCluster, target: Target, scale: int) -> M
 
 def engine_facts(target: Target) -> Hello:
     """Return the engine's version, build profile and commit, without connecting."""
-    work = InitWork(dataset=PgbenchOptions(scale=1), jobs=1, mark="pgdyno bench")
+    work = InitWork(dataset=DatasetOptions(kind="pgbench", scale=1), jobs=1, mark="pgdyno bench")
     ended = processes.run(
         [engine_path(), "check-job"], given=job_with(target, work).to_line(), timeout_s=30
     )

@@ -11,11 +11,11 @@ from pgdyno.engine.job import (
     BuiltinScript,
     ClosedLoop,
     Connect,
+    DatasetOptions,
     InitWork,
     LoadWork,
     MeasureDuration,
     ScriptSource,
-    TpccOptions,
 )
 from pgdyno.server.connect import connect
 from pgdyno.server.dataset_kinds import KINDS
@@ -36,7 +36,7 @@ _FILLFACTOR = 90
 def load(target: Target, warehouses: int) -> Measured:
     """Load the nine tables with their keys; the throughput is bytes of tables a second."""
     work = InitWork(
-        dataset=TpccOptions(warehouses=warehouses, seed=1, c_last=_C_LAST),
+        dataset=DatasetOptions(kind="tpcc", warehouses=warehouses, seed=1, c_last=_C_LAST),
         mark=f"pgdyno dataset tpcc c_last={_C_LAST} seed=1 warehouses={warehouses}",
     )
     measured, _, _ = loads.run_engine(target, work, _COPY_TIMEOUT_S)

@@ -20,22 +20,19 @@ from pgdyno.engine.job import (
     ClockPairModel,
     ClosedLoop,
     Connect,
-    Distribute,
+    DatasetOptions,
     EngineTarget,
     HostPort,
     InitWork,
     Job,
-    LedgerOptions,
     LoadWork,
     MeasureDuration,
     MeasureTransactions,
     OpenLoop,
-    PgbenchOptions,
     RateStep,
     ScriptSource,
     TextScript,
     TlsSettings,
-    TpccOptions,
 )
 
 BUILTINS = tuple(b.name for b in engine_facts().builtins if not b.is_native)
@@ -112,8 +109,12 @@ def load_works(draw: st.DrawFn) -> LoadWork:
     )
 
 
-pgbench_options = st.builds(
-    PgbenchOptions,
+def options(kind: str, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[DatasetOptions]:
+    return st.builds(DatasetOptions, kind=st.just(kind), **fields)
+
+
+pgbench_options = options(
+    "pgbench",
     # pgbench's own limit: account numbers are 32-bit integers below scale 20,000.
     scale=st.integers(1, 20_000),
     fillfactor=st.none() | st.integers(10, 100),
@@ -126,16 +127,18 @@ pgbench_options = st.builds(
     steps=st.none() | st.text("dtgGvpf ", min_size=1).filter(str.strip),
 )
 # Neither goes with partitions, and distribution by branch not with foreign keys.
-pgbench_options |= st.builds(
-    PgbenchOptions,
+pgbench_options |= options(
+    "pgbench",
     scale=st.integers(1, U32_MAX),
     foreign_keys=st.booleans(),
     range_rows=st.none() | st.integers(1, U64_MAX),
     distribute=st.none()
-    | st.builds(Distribute, server=st.sampled_from(("citus", "greenplum")), column=st.just("aid")),
+    | st.fixed_dictionaries(
+        {"server": st.sampled_from(("citus", "greenplum")), "column": st.just("aid")}
+    ),
 )
-tpcc_options = st.builds(
-    TpccOptions,
+tpcc_options = options(
+    "tpcc",
     warehouses=st.integers(1, 1_000_000),
     seed=st.integers(0, U64_MAX),
     c_last=st.integers(0, 255),
@@ -144,7 +147,7 @@ tpcc_options = st.builds(
     foreign_keys=st.booleans(),
     partitions=st.integers(0, 1000),
 )
-ledger_options = st.builds(LedgerOptions, accounts=st.integers(1, 1_000_000))
+ledger_options = options("ledger", accounts=st.integers(1, 1_000_000))
 init_works = st.builds(
     InitWork,
     dataset=pgbench_options | tpcc_options | ledger_options,

@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr
 
-from pgdyno.engine.distribution import Distribution
 from pgdyno.engine.executable import CONTRACT_REVISION as CONTRACT_REVISION
 
 CONTRACT_FORMAT = "pgdyno.contract/1"
@@ -217,108 +216,12 @@ class LoadWork(Strict):
     part: Part | None = None
 
 
-class Distribute(Strict):
-    """How the tables are distributed over the nodes of a server: by account or by branch."""
+class DatasetOptions(BaseModel):
+    """The options of a dataset: its `DatasetKind` makes them, and the engine checks them."""
 
-    server: Literal["citus", "greenplum"]
-    column: Literal["aid", "bid"] = "aid"
+    model_config = ConfigDict(frozen=True, extra="allow")
 
-    def __str__(self) -> str:
-        return f"{self.server}:{self.column}"
-
-
-class PgbenchOptions(Strict):
-    """Options of the pgbench tables, and how to load them."""
-
-    kind: Literal["pgbench"] = "pgbench"
-    scale: U32
-    fillfactor: U8 | None = None
-    unlogged: bool = False
-    foreign_keys: bool = False
-    partitions: U32 = 0
-    partition_method: Literal["range", "hash"] = "range"
-    tablespace: str | None = None
-    index_tablespace: str | None = None
-    range_rows: U64 | None = None
-    steps: str | None = None
-    distribute: Distribute | None = None
-
-
-class TpccOptions(Strict):
-    """Options of the tables of the TPC-C-like workload."""
-
-    kind: Literal["tpcc"] = "tpcc"
-    warehouses: U32
-    seed: U64 = 0
-    c_last: U32 = 0
-    fillfactor: U8 | None = None
-    unlogged: bool = False
-    foreign_keys: bool = False
-    partitions: U32 = 0
-    range_warehouses: U32 | None = None
-    distribute: Literal["citus", "greenplum"] | None = None
-
-
-class LedgerOptions(Strict):
-    """Options of the tables of the ledger."""
-
-    kind: Literal["ledger"] = "ledger"
-    accounts: U32
-
-
-class CapturedColumn(Strict):
-    """A column of a captured table."""
-
-    name: str
-    distribution: Distribution
-    correlation: float = Field(default=0.0, ge=-1.0, le=1.0)
-    parent_in: str | None = None
-    otherwise: tuple[Distribution, ...] = ()
-
-
-class CapturedRescue(Strict):
-    """A change of a table that lets the server accept more rows."""
-
-    sql: str
-    words: str
-
-
-class CapturedLink(Strict):
-    """A foreign key of several columns."""
-
-    columns: tuple[str, ...]
-    table: str
-    referenced: tuple[str, ...]
-    extra: tuple[str, ...] = ()
-    distribution: Distribution
-    correlation: float = Field(default=0.0, ge=-1.0, le=1.0)
-
-
-class CapturedTable(Strict):
-    """A captured table, its rows, keys and indexes."""
-
-    name: str
-    is_partitioned: bool = False
-    rows: U64
-    columns: tuple[CapturedColumn, ...]
-    keys: tuple[tuple[str, ...], ...] = ()
-    links: tuple[CapturedLink, ...] = ()
-    indexes: tuple[str, ...] = ()
-    rescues: tuple[CapturedRescue, ...] = ()
-
-
-class CapturedOptions(Strict):
-    """The tables of a capture: the schema as SQL, and how the rows are distributed."""
-
-    kind: Literal["capture"] = "capture"
-    creation: tuple[str, ...]
-    marked: tuple[str, ...]
-    removal: tuple[str, ...]
-    tables: tuple[CapturedTable, ...]
-    left_out: str = ""
-    candidates: tuple[str, ...] = ()
-    completion: tuple[str, ...] = ()
-    seed: U64 = 0
+    kind: str
 
 
 class LoadShare(Strict):
@@ -332,9 +235,7 @@ class InitWork(Strict):
     """Create and fill a dataset."""
 
     kind: Literal["init"] = "init"
-    dataset: Annotated[
-        PgbenchOptions | TpccOptions | LedgerOptions | CapturedOptions, Field(discriminator="kind")
-    ]
+    dataset: DatasetOptions
     jobs: U16 = 2
     mark: str
     drop_existing: bool = False

@@ -66,6 +66,7 @@ class PgbenchDataset(Spec):
         help="Number of partitions of pgbench_accounts (default 0).",
         default=0,
         ge=0,
+        le=2**31 - 1,
     )
     partition_method: Literal["range", "hash"] = option(
         "--partition-method", help="Partitioning method (default range).", default="range"
@@ -150,6 +151,7 @@ class TpccDataset(Spec):
         help="Seed of the data (default 1). The same seed makes the same rows.",
         default=1,
         ge=0,
+        le=2**64 - 1,
     )
     c_last: int = option(
         "--c-last",
@@ -172,6 +174,7 @@ class TpccDataset(Spec):
         help="Number of hash partitions by warehouse of each large table (default 0).",
         default=0,
         ge=0,
+        le=2**31 - 1,
     )
 
     @model_validator(mode="after")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.fixtures.captures import column, evenly, header, key, shop_capture, table, tpcb_capture
+from tests.fixtures.contract import complaints
 
 from pgdyno.engine.distribution import Distribution, Hot
 from pgdyno.features.capture.checks import holds, within_domain, within_partitions
@@ -58,6 +59,12 @@ def test_a_foreign_key_refers_to_numbers_of_the_referenced_values() -> None:
     assert (made.kind, made.distinct, made.hot[0]) == ("rank", 1500, Hot(value="16", fraction=0.02))
     assert made.bounds == ("0", "479", "1009", "1529", "1999")
     assert made.element == rebuilt.distribution("shop.customer", "id")
+
+
+@pytest.mark.parametrize("name", ["shop", "lines", "tpcb"])
+def test_the_options_of_a_copy_are_those_of_the_engine(name: str) -> None:
+    made = {"shop": shop_capture, "lines": lines_of_orders, "tpcb": tpcb_capture}[name]()
+    assert complaints(Rebuilt(made, 0.5).as_engine(seed=1)) == []
 
 
 def test_a_smaller_copy_has_fewer_rows_and_keys_and_the_same_skew() -> None:

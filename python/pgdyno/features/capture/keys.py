@@ -280,7 +280,7 @@ class _Keys:
             "table": key.table,
             "referenced": list(whole),
             "extra": extra,
-            "distribution": ranks.model_dump(mode="json", exclude_defaults=True),
+            "distribution": ranks.model_dump(mode="json", exclude_none=True),
             "correlation": child.columns[leading].shape.correlation or 0.0,
         }
 

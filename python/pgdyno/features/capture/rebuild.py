@@ -348,9 +348,7 @@ class Rebuilt:
             "columns": [
                 {
                     "name": _quoted(column.shape.column),
-                    "distribution": column.distribution.model_dump(
-                        mode="json", exclude_defaults=True
-                    ),
+                    "distribution": column.distribution.model_dump(mode="json", exclude_none=True),
                     "correlation": min(1.0, max(-1.0, column.shape.correlation or 0.0)),
                     **_parents(table, column),
                     **self._otherwise(column),
@@ -375,7 +373,7 @@ class Rebuilt:
     def _otherwise(self, column: CopyColumn) -> dict[str, Any]:
         """Return distributions to try if the server refuses the values of a column."""
         others = others_of(column.shape.type, column.distribution, self._types)
-        dumped = [other.model_dump(mode="json", exclude_defaults=True) for other in others]
+        dumped = [other.model_dump(mode="json", exclude_none=True) for other in others]
         return {"otherwise": dumped} if dumped else {}
 
     def _rescues(self, table: CopyTable) -> Iterator[dict[str, str]]:
