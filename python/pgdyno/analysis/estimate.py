@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Literal
@@ -116,15 +116,7 @@ class Estimate:
 
     def to_json(self) -> dict[str, float | int | str | bool | None]:
         """Return the JSON object of this estimate, with the field names as keys."""
-        return {
-            "value": self.value,
-            "low": self.low,
-            "high": self.high,
-            "n": self.n,
-            "unit": self.unit,
-            "scope": self.scope,
-            "censored": self.censored,
-        }
+        return asdict(self)
 
     def scaled(self, factor: float, unit: str) -> Estimate:
         """Return this estimate in another unit; `factor` > 0 converts the value."""

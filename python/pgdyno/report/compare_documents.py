@@ -68,7 +68,7 @@ def _variant(variant: VariantFindings, contrast: ContrastFindings | None) -> Doc
         "holds_rate": variant.holds_rate,
         "weakened_durability": list(variant.weakened),
         "losses": [loss.as_document() for loss in variant.losses],
-        "cost": None if variant.cost is None else variant.cost.to_json(),
+        "cost": _json(variant.cost),
         "metrics": {name: estimate.to_json() for name, estimate in variant.metrics.items()},
         "served": None if variant.served is None else _served(variant.served),
         "where_the_time_goes": where_document(variant.where),
@@ -77,16 +77,13 @@ def _variant(variant: VariantFindings, contrast: ContrastFindings | None) -> Doc
 
 
 def _served(served: VariantMeans) -> Document:
-    def shown(estimate: Estimate | None) -> Document | None:
-        return None if estimate is None else estimate.to_json()
-
     return {
         "clients": served.clients,
         "latency_max_ms": served.maximum.to_json(),
-        "round_trip_ms": shown(served.round_trip),
-        "completed_by_client_min": shown(served.completed_min),
-        "completed_by_client_max": shown(served.completed_max),
-        "gini": shown(served.gini),
+        "round_trip_ms": _json(served.round_trip),
+        "completed_by_client_min": _json(served.completed_min),
+        "completed_by_client_max": _json(served.completed_max),
+        "gini": _json(served.gini),
     }
 
 
@@ -95,9 +92,6 @@ def _scaling_out(scaling: ScalingOut | None) -> Document:
     if scaling is None:
         return {}
 
-    def shown(estimate: Estimate | None) -> Document | None:
-        return None if estimate is None else estimate.to_json()
-
     law = scaling.law
     return {
         "scaling_out": {
@@ -105,8 +99,8 @@ def _scaling_out(scaling: ScalingOut | None) -> Document:
                 {
                     "name": of.variant,
                     "workers": of.worker_count,
-                    "speed_up": shown(of.speed_up),
-                    "efficiency": shown(of.efficiency),
+                    "speed_up": _json(of.speed_up),
+                    "efficiency": _json(of.efficiency),
                 }
                 for of in scaling.variants
             ],
@@ -208,3 +202,7 @@ def _effect(effect: Effect) -> Document:
         "p_adjusted": effect.p_adjusted_ratio,
         "aliased_with": list(effect.aliased_with),
     }
+
+
+def _json(estimate: Estimate | None) -> Document | None:
+    return None if estimate is None else estimate.to_json()

@@ -18,7 +18,6 @@ from pgdyno.analysis.findings import (
 )
 from pgdyno.analysis.script_findings import Latency, ScriptFindings
 from pgdyno.analysis.speed_up import SpeedUp
-from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.analysis.where_types import TypeTime
 from pgdyno.report.blocks import keys_of
@@ -52,13 +51,13 @@ def document_with(findings: ExperimentFindings, body: Document) -> Document:
         **body,
         **({} if cells is None else keys_of(cells.blocks)),
         "notes": list(findings.remarks),
-        "warnings": [_warning(doubt) for doubt in doubts],
+        "warnings": [asdict(doubt) for doubt in doubts],
     }
 
 
 def _repeated(findings: ExperimentFindings) -> Document:
     """Return the runs that were repeated, if there are any."""
-    runs = [{"number": run.number, "kind": run.kind, "why": run.why} for run in findings.repeated]
+    runs = [asdict(run) for run in findings.repeated]
     return {"repeated": runs} if runs else {}
 
 
@@ -230,18 +229,7 @@ def _script(script: ScriptFindings) -> Document:
         "failures": script.failures,
         "tps": script.tps.to_json(),
         "latency_ms": latency_document(script.latency),
-        "statements": [
-            {
-                "line": statement.line,
-                "text": statement.text,
-                "calls": statement.calls,
-                "mean_ms": statement.mean_ms,
-                "p50_ms": statement.p50_ms,
-                "p99_ms": statement.p99_ms,
-                "share_ratio": statement.share_ratio,
-            }
-            for statement in script.statements
-        ],
+        "statements": [asdict(statement) for statement in script.statements],
     }
 
 
@@ -273,10 +261,7 @@ def _curve(findings: CurveFindings) -> Document:
             "tps": curve.knee.tps.to_json(),
             **_rate(findings, curve.knee.clients),
             "tolerance_ratio": curve.knee.tolerance_ratio,
-            "candidates": [
-                {"clients": candidate.clients, "probability_ratio": candidate.probability_ratio}
-                for candidate in curve.knee.candidates
-            ],
+            "candidates": [asdict(candidate) for candidate in curve.knee.candidates],
         },
         "beyond": None
         if curve.degradation is None
@@ -326,13 +311,4 @@ def _speed_up(speed_up: SpeedUp) -> Document:
         "maximum": speed_up.maximum.to_json(),
         "maximum_clients": speed_up.maximum_clients,
         "knee_clients": speed_up.knee_clients,
-    }
-
-
-def _warning(doubt: Doubt) -> Document:
-    return {
-        "kind": doubt.kind,
-        "verdict": doubt.verdict,
-        "message": doubt.message,
-        "hint": doubt.hint,
     }
