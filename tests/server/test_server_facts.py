@@ -11,7 +11,7 @@ from tests.server.pgbench_tables import load
 
 from pgdyno.errors import RefusedError, ServerError
 from pgdyno.quantities import format_bytes
-from pgdyno.server import dataset
+from pgdyno.server import dataset, dataset_removal
 from pgdyno.server import server_facts as facts
 from pgdyno.server.configuration import read_back
 from pgdyno.server.connect import Connection, connect
@@ -33,7 +33,7 @@ def no_tables_afterwards(cluster: ScratchCluster) -> Iterator[None]:
 def test_an_empty_database_has_no_dataset(connection: Connection) -> None:
     present = dataset.inspect(connection)
     assert (present.state, present.scale, str(present)) == ("none", None, "no pgbench tables")
-    assert dataset.drop(connection) == present
+    assert dataset_removal.drop(connection) == present
     with pytest.raises(ServerError, match="no pgbench tables") as caught:
         dataset.require_complete(present)
     assert "pgdyno init" in caught.value.hint
@@ -51,7 +51,7 @@ def test_the_mark_of_a_dataset_has_scale_size_and_options(connection: Connection
 
 def test_a_marked_dataset_is_dropped(connection: Connection) -> None:
     load(connection)
-    assert dataset.drop(connection).scale == 1
+    assert dataset_removal.drop(connection).scale == 1
     assert dataset.inspect(connection).state == "none"
 
 
@@ -59,7 +59,7 @@ def test_tables_without_the_mark_are_never_dropped(connection: Connection) -> No
     load(connection, is_marked=False)
     assert str(dataset.inspect(connection)) == "scale 1 not by pgdyno"
     with pytest.raises(RefusedError, match="were not made by pgdyno"):
-        dataset.drop(connection)
+        dataset_removal.drop(connection)
     assert dataset.inspect(connection).state == "complete"
 
 
@@ -91,7 +91,7 @@ def test_a_partial_dataset_says_what_is_missing(
     with pytest.raises(ServerError, match="incomplete pgbench tables by pgdyno") as caught:
         dataset.require_complete(present)
     assert "after pgdyno drop" in caught.value.hint
-    assert dataset.drop(connection).state == "partial"
+    assert dataset_removal.drop(connection).state == "partial"
     assert dataset.inspect(connection).state == "none"
 
 
@@ -102,7 +102,7 @@ def test_a_dataset_in_use_is_not_waited_for_long(
     with cluster.connect(verb="test") as other, other.transaction():
         other.execute("LOCK TABLE public.pgbench_history IN ACCESS SHARE MODE")
         with pytest.raises(ServerError, match="not dropped: canceling statement due to lock"):
-            dataset.drop(connection, lock_timeout_ms=50)
+            dataset_removal.drop(connection, lock_timeout_ms=50)
     assert dataset.inspect(connection).state == "complete"
 
 

@@ -15,6 +15,7 @@ from pgdyno.cli import from_options, init
 from pgdyno.cli import options as verb_options
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.server import dataset as datasets
+from pgdyno.server import dataset_removal
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.dataset_kind import DatasetKind, Number
 from pgdyno.server.dataset_kinds import KINDS, needed_bytes
@@ -94,7 +95,7 @@ def test_a_toy_dataset_is_found_by_its_mark_reset_and_dropped(
     assert (dataset.kind, dataset.state, str(dataset)) == ("stars", "complete", "3 stars by pgdyno")
     assert dataset.options == {"stars": "3"}
     assert reset(session, dataset, is_scratch=False).history_rows_removed == 3
-    assert datasets.drop(session, stars).tables == ("sightings", "stars")
+    assert dataset_removal.drop(session, stars).tables == ("sightings", "stars")
     assert datasets.inspect(session).state == "none"
 
 
@@ -105,7 +106,7 @@ def test_an_unmarked_table_of_that_name_belongs_to_somebody_else(
     assert datasets.inspect(session).state == "none"  # Nobody asked for stars.
     assert not datasets.inspect(session, stars).is_marked
     with pytest.raises(RefusedError, match="stars tables in schema public were not made by"):
-        datasets.drop(session, stars)
+        dataset_removal.drop(session, stars)
 
 
 def test_a_toy_dataset_has_its_options_and_sizes(stars: Stars) -> None:

@@ -15,7 +15,7 @@ from pgdyno.server.dataset_kinds import KINDS
 
 if wanted.body:
     from pgdyno.cli.from_options import server_named
-    from pgdyno.server import dataset as datasets
+    from pgdyno.server import dataset_removal
     from pgdyno.server.connect import connect
     from pgdyno.server.dataset_kind import DatasetKind
 
@@ -49,7 +49,7 @@ def command(kind: DatasetKind | None, /, **given: Any) -> int:
     for warning in resolved.notes:
         output.warning(warning.message, warning.hint)
     with connect(resolved.target, verb="drop") as connection:
-        gone = datasets.drop(connection, kind)
+        gone = dataset_removal.drop(connection, kind)
     place = resolved.target.place
     if gone.state == "none":
         text = f"nothing to drop: {place} has {gone}"

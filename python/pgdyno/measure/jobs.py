@@ -35,7 +35,7 @@ from pgdyno.engine.job import (
 )
 from pgdyno.errors import SpecError
 from pgdyno.programs.registry import part_of_files
-from pgdyno.server.connect import password_of
+from pgdyno.server.password_command import password_of
 from pgdyno.server.target import Target
 from pgdyno.spec.base import SECOND_NS
 from pgdyno.spec.experiment import Experiment, Script, Workload

@@ -22,6 +22,7 @@ from pgdyno.measure.servers import HostFleet
 from pgdyno.measure.under_test import LOAD_DATABASE, Conditions
 from pgdyno.quantities import percent
 from pgdyno.server import dataset as datasets
+from pgdyno.server import dataset_removal
 from pgdyno.server.connect import connect
 from pgdyno.server.dataset_kinds import kind_of
 from pgdyno.server.heap_pages import UnknownPages
@@ -124,12 +125,12 @@ def load_dataset(
     if how.drop_existing and kind.is_found_by_mark:
         # Only what has the mark is dropped: other objects may have the same names.
         with connect(target, verb=verb) as connection:
-            datasets.drop(connection, kind)
+            dataset_removal.drop(connection, kind)
         how = replace(how, drop_existing=False)
     job = _job(dataset, target, clock=clock, verb=verb, how=how)
     if how.drop_existing:
         with connect(target, verb=verb) as connection:
-            datasets.drop_many_partitions(connection, kind)
+            dataset_removal.drop_many_partitions(connection, kind)
     watch = LoadWatch(kind.label(dataset), progress, row_bytes=kind.row_bytes(dataset))
     with _engine_of(job, clock, fleet) as engine:
         outcome = engine.run(lambda _line, record: watch.see(record))
