@@ -1,4 +1,7 @@
-"""Charts as JSON inside the page, for `report.js`: thinned, rounded, and safe inside <script>."""
+"""Charts as JSON inside the page, for `report.js`: thinned, rounded, and safe inside <script>.
+
+`html.py` writes it. The script draws each chart from it, in the place of the picture of `svg.py`.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +33,11 @@ def captioned_json(name: str, caption: str, charts: Iterable[Chart]) -> str:
     shown = {chart.key: _chart(chart, axes, flags) for chart in charts}
     document = {
         "name": name,
-        "caption": caption,
+        "caption": redacted(caption),
         "axes": list(axes),
         "flags": [[[round(flag.x, 3), flag.kind, flag.text] for flag in some] for some in flags],
         "charts": shown,
     }
-    document = {**document, "caption": redacted(caption)}
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 

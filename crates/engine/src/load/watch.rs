@@ -1,4 +1,7 @@
 //! Conditions that end a run: nobody can be connected, or most transactions fail.
+//!
+//! The coordinator of a load (`mod.rs`) asks for them at each interval, and takes from here the
+//! first message of each kind of failure for the summary.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,22 +23,7 @@ const FAILOVER_NS: u64 = 60_000_000_000;
 /// Most characters of a statement in an error.
 const TEXT_MAX: usize = 100;
 
-/// Return the statement that the server refused, if it is one of a native program.
-fn refused(words: &FailureWords, plan: &Plan) -> Option<String> {
-    let statement = plan.scripts[words.script].statements.get(words.statement?)?;
-    Some(begin_of(&statement.text))
-}
-
-/// Return the first words of a statement, on one line.
-fn begin_of(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(TEXT_MAX) {
-        Some((end, _)) => format!("{} ...", &line[..end]),
-        None => line,
-    }
-}
-
-/// The state of both conditions.
+/// The state of both conditions, and the first messages.
 #[derive(Debug)]
 pub(super) struct Watch {
     /// Length, completed and failed transactions of the last intervals.
@@ -247,6 +235,21 @@ fn patience_ns(plan: &Plan) -> u64 {
         _ => FAILOVER_NS,
     };
     plan.work.connect.patience_ns.unwrap_or(usual_ns)
+}
+
+/// Return the statement that the server refused, if it is one of a native program.
+fn refused(words: &FailureWords, plan: &Plan) -> Option<String> {
+    let statement = plan.scripts[words.script].statements.get(words.statement?)?;
+    Some(begin_of(&statement.text))
+}
+
+/// Return the first words of a statement, on one line.
+fn begin_of(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(TEXT_MAX) {
+        Some((end, _)) => format!("{} ...", &line[..end]),
+        None => line,
+    }
 }
 
 #[cfg(test)]

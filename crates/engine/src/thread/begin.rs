@@ -1,4 +1,6 @@
-//! The begin of a thread: its input, and the state that it creates from it.
+//! The begin of a thread: its input (`Setup`), and the parts of its loop, which it makes from it.
+//!
+//! `load::start` makes one `Setup` for each thread and calls `run` there.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -44,6 +46,7 @@ pub struct Setup {
     pub waker: Waker,
     pub recorder: Recorder,
     pub clients: Clients,
+    /// The last connections are held open and do nothing.
     pub idle_count: u64,
     /// The last terminals do the work that others put off.
     pub background_count: u32,

@@ -24,7 +24,7 @@ enum Kind {
     Decimal {
         digits: u32,
     },
-    /// A thousandth of a millionth of the range from `least` to `least + width`.
+    /// The range from `least` to `least + width`, in `FLOAT_POSITIONS` equal steps.
     Float {
         least: f64,
         width: f64,
