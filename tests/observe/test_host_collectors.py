@@ -12,13 +12,7 @@ from tests.fixtures import needs
 from tests.observe.contract import CollectorContract
 
 from pgdyno.observe.collector import Collector
-from pgdyno.observe.host.collectors import (
-    LoadCpuCollector,
-    LoadMemoryCollector,
-    LoadNetworkCollector,
-    LoadSchedulerCollector,
-    LoadTcpCollector,
-)
+from pgdyno.observe.host.collectors import LOAD_COLLECTORS
 from pgdyno.observe.host.cpu import (
     CpuCollector,
     PressureCollector,
@@ -30,6 +24,8 @@ from pgdyno.observe.host.memory import MemoryCollector, PagingCollector
 from pgdyno.observe.host.network import NetworkCollector, TcpCollector
 from pgdyno.observe.processes.programs import ENGINE, ProgramsCollector
 from pgdyno.observe.schedule import OwnCost
+
+OF_LOAD_HOST = {collector.name: collector for collector in LOAD_COLLECTORS}
 
 
 class TestCpu(CollectorContract):
@@ -75,19 +71,19 @@ class TestTcp(CollectorContract):
 class TestLoadCpu(CollectorContract):
     @pytest.fixture
     def collector(self) -> Collector:
-        return LoadCpuCollector()
+        return OF_LOAD_HOST["load_cpu"]()
 
 
 class TestLoadScheduler(CollectorContract):
     @pytest.fixture
     def collector(self) -> Collector:
-        return LoadSchedulerCollector()
+        return OF_LOAD_HOST["load_scheduler"]()
 
 
 class TestLoadMemory(CollectorContract):
     @pytest.fixture
     def collector(self) -> Collector:
-        return LoadMemoryCollector()
+        return OF_LOAD_HOST["load_memory"]()
 
 
 class TestLoadNetwork(CollectorContract):
@@ -95,13 +91,13 @@ class TestLoadNetwork(CollectorContract):
 
     @pytest.fixture
     def collector(self) -> Collector:
-        return LoadNetworkCollector()
+        return OF_LOAD_HOST["load_network"]()
 
 
 class TestLoadTcp(CollectorContract):
     @pytest.fixture
     def collector(self) -> Collector:
-        return LoadTcpCollector()
+        return OF_LOAD_HOST["load_tcp"]()
 
 
 class TestNetwork(CollectorContract):

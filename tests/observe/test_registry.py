@@ -14,6 +14,7 @@ import pgdyno.observe
 from pgdyno.features import FEATURES
 from pgdyno.observe.catalogue import SQL_COLLECTORS, every_collector
 from pgdyno.observe.collector import Scope, gauge
+from pgdyno.observe.host.collectors import LOAD_COLLECTORS
 from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql import collectors
 from pgdyno.observe.sql.sql_collector import ServerSource, SqlCollector
@@ -45,7 +46,7 @@ def test_no_collector_is_forgotten_in_the_lists() -> None:
         if slot in feature.parts
         for collector in feature.part(slot)
     }
-    assert made | of_features == set(every_collector().values())
+    assert made | of_features | set(LOAD_COLLECTORS) == set(every_collector().values())
     assert len(every_collector()) == len(set(every_collector().values()))
 
 

@@ -15,12 +15,12 @@ from pgdyno.observe.collector import (
     Column,
     NotMeasurable,
     Row,
-    Scope,
     counter,
     gauge,
     key,
 )
 from pgdyno.observe.host.files import HERE, HostFiles, text_or_nothing
+from pgdyno.observe.host.host_collector import HostCollector
 
 _DOMAINS = "/sys/class/powercap/*:*/name"
 
@@ -34,20 +34,18 @@ class _Domain:
     total_uj: int = 0
 
 
-class EnergyCollector:
+class EnergyCollector(HostCollector):
     """Samples each domain; the first sample of a run is 0."""
 
     name: ClassVar[str] = "energy"
-    scope: ClassVar[Scope] = "host"
     meaning: ClassVar[str] = "Energy used by processors and memory (RAPL)"
-    interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
         key("domain", "package-0, package-0/dram, psys, ...; parts of a package are in its sum"),
         counter("energy_uj", "uJ", "since the first sample"),
     )
 
     def __init__(self, files: HostFiles = HERE) -> None:
-        self._files = files
+        super().__init__(files)
         self._domains: list[_Domain] | None = None
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
@@ -97,11 +95,10 @@ class EnergyCollector:
 _CORES = "/sys/devices/system/cpu/cpu*"
 
 
-class FrequencyCollector:
+class FrequencyCollector(HostCollector):
     """Samples all cores; keeps only mean, lowest and highest, to avoid a row for each core."""
 
     name: ClassVar[str] = "frequency"
-    scope: ClassVar[Scope] = "host"
     meaning: ClassVar[str] = "Frequency of the cores, and how often heat slowed them"
     interval_ns: ClassVar[int] = 5 * SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
@@ -113,7 +110,7 @@ class FrequencyCollector:
     )
 
     def __init__(self, files: HostFiles = HERE) -> None:
-        self._files = files
+        super().__init__(files)
         self._paths: dict[str, list[str]] | None = None
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector

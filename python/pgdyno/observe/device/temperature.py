@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pgdyno.observe.collector import SECOND_NS, Column, NotMeasurable, Row, Scope, key
+from pgdyno.observe.collector import SECOND_NS, Column, NotMeasurable, Row, key
 from pgdyno.observe.host.files import HERE, HostFiles, text_or_nothing
+from pgdyno.observe.host.host_collector import HostCollector
 
 _CHIPS = "/sys/class/hwmon/hwmon*/name"
 
@@ -19,11 +20,10 @@ def _degrees(name: str, meaning: str, *, is_nullable: bool = True) -> Column:
     return Column(name, "float64", "degrees Celsius", meaning, "gauge", is_nullable)
 
 
-class TemperatureCollector:
+class TemperatureCollector(HostCollector):
     """Samples every sensor, with the limits of its manufacturer."""
 
     name: ClassVar[str] = "temperature"
-    scope: ClassVar[Scope] = "host"
     meaning: ClassVar[str] = "Temperatures of disks, processors and boards"
     interval_ns: ClassVar[int] = 5 * SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
@@ -36,7 +36,7 @@ class TemperatureCollector:
     )
 
     def __init__(self, files: HostFiles = HERE) -> None:
-        self._files = files
+        super().__init__(files)
         self._sensors: list[tuple[str, Row]] | None = None
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector

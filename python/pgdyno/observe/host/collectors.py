@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import ClassVar
 
-from pgdyno.observe.collector import Collector, Scope
+from pgdyno.observe.collector import Collector
 from pgdyno.observe.device.power import EnergyCollector, FrequencyCollector
 from pgdyno.observe.device.temperature import TemperatureCollector
 from pgdyno.observe.host.cpu import (
@@ -17,6 +16,7 @@ from pgdyno.observe.host.cpu import (
 )
 from pgdyno.observe.host.disk import DiskCollector
 from pgdyno.observe.host.files import HostFiles
+from pgdyno.observe.host.host_collector import on_load_host
 from pgdyno.observe.host.memory import MemoryCollector, PagingCollector
 from pgdyno.observe.host.network import NetworkCollector, TcpCollector
 
@@ -35,46 +35,6 @@ def of_load_host() -> list[Collector]:
     return [*(collector() for collector in LOAD_COLLECTORS), of_lab]
 
 
-class LoadCpuCollector(CpuCollector):
-    """Samples /proc/stat of the load's host."""
-
-    name: ClassVar[str] = "load_cpu"
-    scope: ClassVar[Scope] = "load host"
-    meaning: ClassVar[str] = "CPU time of the load's host by core and mode"
-
-
-class LoadSchedulerCollector(SchedulerCollector):
-    """Samples the run queue of the load's host."""
-
-    name: ClassVar[str] = "load_scheduler"
-    scope: ClassVar[Scope] = "load host"
-    meaning: ClassVar[str] = "Run queue, context switches and load of the load's host"
-
-
-class LoadMemoryCollector(MemoryCollector):
-    """Samples /proc/meminfo of the load's host."""
-
-    name: ClassVar[str] = "load_memory"
-    scope: ClassVar[Scope] = "load host"
-    meaning: ClassVar[str] = "Memory of the load's host"
-
-
-class LoadNetworkCollector(NetworkCollector):
-    """Samples /proc/net/dev of the load's host."""
-
-    name: ClassVar[str] = "load_network"
-    scope: ClassVar[Scope] = "load host"
-    meaning: ClassVar[str] = "Bytes, packets and errors by network interface of the load's host"
-
-
-class LoadTcpCollector(TcpCollector):
-    """Samples TCP of the load's host."""
-
-    name: ClassVar[str] = "load_tcp"
-    scope: ClassVar[Scope] = "load host"
-    meaning: ClassVar[str] = "TCP segments, retransmits and resets of the load's host"
-
-
 # Each is made with the files of its host; ThrottlingCollector also needs the programs.
 HOST_COLLECTORS = (
     CpuCollector,
@@ -90,9 +50,11 @@ HOST_COLLECTORS = (
     EnergyCollector,
 )
 LOAD_COLLECTORS = (
-    LoadCpuCollector,
-    LoadSchedulerCollector,
-    LoadMemoryCollector,
-    LoadNetworkCollector,
-    LoadTcpCollector,
+    on_load_host(CpuCollector, "CPU time of the load's host by core and mode"),
+    on_load_host(SchedulerCollector, "Run queue, context switches and load of the load's host"),
+    on_load_host(MemoryCollector, "Memory of the load's host"),
+    on_load_host(
+        NetworkCollector, "Bytes, packets and errors by network interface of the load's host"
+    ),
+    on_load_host(TcpCollector, "TCP segments, retransmits and resets of the load's host"),
 )

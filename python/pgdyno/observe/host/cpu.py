@@ -6,17 +6,16 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from pgdyno.observe.collector import (
-    SECOND_NS,
     Column,
     NotMeasurable,
     Row,
-    Scope,
     counter,
     gauge,
     key,
 )
 from pgdyno.observe.host.control_groups import group_folders
 from pgdyno.observe.host.files import HERE, HostFiles
+from pgdyno.observe.host.host_collector import HostCollector
 from pgdyno.observe.processes.proc_files import TICK_NS
 
 ALL_CORES = "all"
@@ -38,13 +37,11 @@ def parse_cpu(text: str) -> list[Row]:
     return rows
 
 
-class CpuCollector:
+class CpuCollector(HostCollector):
     """Samples /proc/stat."""
 
     name: ClassVar[str] = "cpu"
-    scope: ClassVar[Scope] = "host"
     meaning: ClassVar[str] = "CPU time of the host by core and mode"
-    interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
         key("core", "number of the core; 'all' = the sum of all cores"),
         counter("user_ns", "ns", "programs, guests included"),
@@ -56,9 +53,6 @@ class CpuCollector:
         counter("softirq_ns", "ns", "deferred interrupt work, such as the network's"),
         counter("steal_ns", "ns", "wanted a core, and the hypervisor ran somebody else"),
     )
-
-    def __init__(self, files: HostFiles = HERE) -> None:
-        self._files = files
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return one row a core, and the sum."""
@@ -84,13 +78,11 @@ def parse_scheduler(stat: str, loadavg: str) -> Row:
     return row
 
 
-class SchedulerCollector:
+class SchedulerCollector(HostCollector):
     """Samples how many threads run, wait and are switched."""
 
     name: ClassVar[str] = "scheduler"
-    scope: ClassVar[Scope] = "host"
     meaning: ClassVar[str] = "Run queue, context switches and load of the host"
-    interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
         gauge("running", "threads", "running or ready to run at this instant; at least this one"),
         gauge("blocked", "threads", "waiting for a disk at this instant"),
@@ -98,9 +90,6 @@ class SchedulerCollector:
         counter("forks", "processes", "processes and threads begun since boot"),
         Column("load_1min_ratio", "float64", "threads", "load average over one minute"),
     )
-
-    def __init__(self, files: HostFiles = HERE) -> None:
-        self._files = files
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return one row."""
@@ -122,21 +111,16 @@ def parse_pressure(text: str) -> Row:
     return totals
 
 
-class PressureCollector:
+class PressureCollector(HostCollector):
     """Samples pressure stall information."""
 
     name: ClassVar[str] = "pressure"
-    scope: ClassVar[Scope] = "host"
     meaning: ClassVar[str] = "Time in which tasks waited because CPU, memory or disk were short"
-    interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
         key("resource", "cpu, memory or io"),
         counter("some_ns", "ns", "time in which at least one task waited", is_nullable=True),
         counter("full_ns", "ns", "time in which all tasks waited", is_nullable=True),
     )
-
-    def __init__(self, files: HostFiles = HERE) -> None:
-        self._files = files
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return one row for each resource."""
@@ -166,13 +150,11 @@ def parse_cpu_stat(text: str) -> tuple[int, int, int]:
     return int(values.get("nr_periods", 0)), int(values.get("nr_throttled", 0)), throttled_ns
 
 
-class ThrottlingCollector:
+class ThrottlingCollector(HostCollector):
     """Samples the CPU limits of a program: those of its control group and of all groups above."""
 
     name: ClassVar[str] = "throttling"
-    scope: ClassVar[Scope] = "host"
     meaning: ClassVar[str] = "Time in which the limit of a control group kept a program off the CPU"
-    interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
         key("program", "'lab' = this program and the load engine, 'server' = the postmaster"),
         counter("periods", "periods", "scheduling periods under a limit, all levels"),
@@ -181,7 +163,7 @@ class ThrottlingCollector:
     )
 
     def __init__(self, pids: Callable[[], Mapping[str, int]], files: HostFiles = HERE) -> None:
-        self._files = files
+        super().__init__(files)
         self._pids = pids
         self._paths: dict[str, list[str]] | None = None
 

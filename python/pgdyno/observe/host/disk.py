@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from pgdyno.observe.collector import SECOND_NS, Column, Row, Scope, counter, gauge, key
-from pgdyno.observe.host.files import HERE, HostFiles, text_or_nothing
+from pgdyno.observe.host.files import HostFiles, text_or_nothing
+from pgdyno.observe.host.host_collector import HostCollector
 
 SECTOR_BYTES = 512
 _MS_NS = 1_000_000
@@ -56,13 +57,11 @@ def parse(text: str) -> list[Row]:
     return rows
 
 
-class DiskCollector:
+class DiskCollector(HostCollector):
     """Samples whole devices; partitions are parts of them."""
 
     name: ClassVar[str] = "disk"
-    scope: ClassVar[Scope] = "host"
     meaning: ClassVar[str] = "Reads, writes and flushes by block device"
-    interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
         key("device", "as in /sys/block"),
         counter("reads", "requests", "reads completed"),
@@ -87,9 +86,6 @@ class DiskCollector:
             wraps_at=_WRAPS_AT_NS,
         ),
     )
-
-    def __init__(self, files: HostFiles = HERE) -> None:
-        self._files = files
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return one row for each whole device."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pgdyno.observe.collector import SECOND_NS, Column, Row, Scope, counter, gauge
-from pgdyno.observe.host.files import HERE, HostFiles
+from pgdyno.observe.collector import Column, Row, counter, gauge
+from pgdyno.observe.host.host_collector import HostCollector
 from pgdyno.observe.processes.proc_files import PAGE_BYTES
 
 # Column, its key in meminfo, its meaning.
@@ -42,21 +42,16 @@ def parse_memory(text: str) -> Row:
     return row
 
 
-class MemoryCollector:
+class MemoryCollector(HostCollector):
     """Samples /proc/meminfo."""
 
     name: ClassVar[str] = "memory"
-    scope: ClassVar[Scope] = "host"
     meaning: ClassVar[str] = "Memory of the host, dirty pages and swap"
-    interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
         *(gauge(name, "bytes", meaning, is_nullable=True) for name, _, meaning in _MEMORY_FIELDS),
         gauge("huge_pages_total_bytes", "bytes", "set aside as explicit huge pages"),
         gauge("huge_pages_free_bytes", "bytes", "of these: not used"),
     )
-
-    def __init__(self, files: HostFiles = HERE) -> None:
-        self._files = files
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return one row."""
@@ -100,20 +95,15 @@ def parse_paging(text: str) -> Row:
     return row
 
 
-class PagingCollector:
+class PagingCollector(HostCollector):
     """Samples /proc/vmstat."""
 
     name: ClassVar[str] = "paging"
-    scope: ClassVar[Scope] = "host"
     meaning: ClassVar[str] = "Pages read, written, swapped and reclaimed, and page faults"
-    interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = tuple(
         counter(name, unit, meaning, is_nullable=True)
         for name, unit, _, _, meaning in _PAGING_FIELDS
     )
-
-    def __init__(self, files: HostFiles = HERE) -> None:
-        self._files = files
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return one row."""

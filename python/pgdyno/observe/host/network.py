@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pgdyno.observe.collector import SECOND_NS, Column, Row, Scope, counter, gauge, key
-from pgdyno.observe.host.files import HERE, HostFiles, text_or_nothing
+from pgdyno.observe.collector import Column, Row, counter, gauge, key
+from pgdyno.observe.host.files import text_or_nothing
+from pgdyno.observe.host.host_collector import HostCollector
 
 # Place of each counter among the sixteen numbers of a line.
 _PLACES = {
@@ -34,13 +35,11 @@ def parse_network(text: str) -> list[Row]:
     return rows
 
 
-class NetworkCollector:
+class NetworkCollector(HostCollector):
     """Samples /proc/net/dev."""
 
     name: ClassVar[str] = "network"
-    scope: ClassVar[Scope] = "host"
     meaning: ClassVar[str] = "Bytes, packets and errors by network interface"
-    interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
         key("interface", "name; 'lo' has the traffic within this host"),
         counter("received_bytes", "bytes", "received"),
@@ -52,9 +51,6 @@ class NetworkCollector:
         counter("sent_errors", "packets", "that could not be sent"),
         counter("sent_dropped", "packets", "discarded before they were sent"),
     )
-
-    def __init__(self, files: HostFiles = HERE) -> None:
-        self._files = files
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return one row for each interface."""
@@ -96,13 +92,11 @@ def parse_tcp(snmp: str, netstat: str) -> Row:
     }
 
 
-class TcpCollector:
+class TcpCollector(HostCollector):
     """Samples /proc/net/snmp and /proc/net/netstat of this network name space."""
 
     name: ClassVar[str] = "tcp"
-    scope: ClassVar[Scope] = "host"
     meaning: ClassVar[str] = "TCP segments, retransmits, resets and refused connections"
-    interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
         gauge("established", "connections", "established at this instant", is_nullable=True),
         *(
@@ -110,9 +104,6 @@ class TcpCollector:
             for name, unit, _, _, meaning in _FIELDS
         ),
     )
-
-    def __init__(self, files: HostFiles = HERE) -> None:
-        self._files = files
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return one row."""
