@@ -122,13 +122,6 @@ impl Prng {
         }
     }
 
-    /// Draws the waiting time to the next event of a Poisson process with mean gap `mean`,
-    /// rounded to a whole number of the same unit, as pgbench's `--rate` does in microseconds.
-    pub fn poisson_gap(&mut self, mean: f64) -> i64 {
-        let uniform = 1.0 - self.unit();
-        (-uniform.ln() * mean + 0.5) as i64
-    }
-
     /// Draws from the standard normal distribution (Box-Muller, one of its two values).
     fn normal(&mut self) -> f64 {
         let u1 = 1.0 - self.unit();
@@ -180,7 +173,6 @@ mod tests {
             assert!((1..=10).contains(&prng.exponential(1, 10, 0.5)));
             assert!((1..=10).contains(&prng.zipfian(1, 10, 1.5)));
             assert!((0.0..1.0).contains(&prng.unit()));
-            assert!(prng.poisson_gap(100.0) >= 0);
         }
     }
 

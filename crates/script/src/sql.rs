@@ -144,12 +144,6 @@ impl SqlCommand {
         }
     }
 
-    /// Returns the name of the first variable that is not defined, if there is one.
-    pub fn first_undefined<'a>(&self, variables: &'a ClientVariables) -> Option<&'a str> {
-        let slot = self.parameters.iter().find(|&&slot| !variables.is_defined(slot))?;
-        Some(variables.table().name(*slot))
-    }
-
     /// Returns the first line, at most 127 bytes of it, as pgbench shows it in reports.
     pub fn first_line(&self) -> &str {
         let line_end = self.text.find(['\n', '\r']).unwrap_or(self.text.len());
@@ -223,7 +217,6 @@ mod tests {
         let (command, mut variables) = command("SELECT ':x' || :y");
         variables.set_by_name("y", Value::Int(1));
         assert_eq!(rendered(&command, &variables), "SELECT ':x' || 1");
-        assert_eq!(command.first_undefined(&variables), Some("x"));
         let mut params = Vec::new();
         command.write_params(&variables, &mut Vec::new(), |param| {
             params.push(param.map(<[u8]>::to_vec));

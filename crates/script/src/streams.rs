@@ -23,7 +23,7 @@ pub struct RandomStreams {
 pub struct ThreadStreams {
     /// Choice of the next script: see [`choose_script`].
     pub choose: Prng,
-    /// Gaps between transactions under `--rate`: see [`Prng::poisson_gap`].
+    /// Gaps between transactions under `--rate`.
     pub throttle: Prng,
     /// Choice of logged transactions under `--sampling-rate`.
     pub sample: Prng,

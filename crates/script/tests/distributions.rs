@@ -90,13 +90,3 @@ fn random_zipfian_follows_its_definition() {
         follows(&probabilities, |prng, max| prng.zipfian(1, max, parameter));
     }
 }
-
-#[test]
-fn gaps_of_a_poisson_process_are_exponential() {
-    // Ten equally probable gaps of an exponential distribution with a mean of a million.
-    let mean = 1_000_000.0;
-    follows(&[0.1; 10], |prng, _| {
-        let gap = prng.poisson_gap(mean) as f64;
-        (10.0 * (1.0 - (-gap / mean).exp())) as i64 + 1
-    });
-}

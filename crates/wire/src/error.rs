@@ -10,7 +10,6 @@ impl SqlState {
     pub const SERIALIZATION_FAILURE: SqlState = SqlState(*b"40001");
     pub const DEADLOCK_DETECTED: SqlState = SqlState(*b"40P01");
     pub const TOO_MANY_CONNECTIONS: SqlState = SqlState(*b"53300");
-    pub const QUERY_CANCELED: SqlState = SqlState(*b"57014");
     /// The state of an error whose field is missing, or is not five ASCII letters and digits.
     pub const UNKNOWN: SqlState = SqlState(*b"XX000");
 
