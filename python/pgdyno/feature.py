@@ -32,7 +32,6 @@ SLOTS: Mapping[str, str] = {
     "observed_nodes": "(nodes, target, run, is_local) -> tuple of observe.nodes.ObservedNode",
     "observer_statements": "(major version) -> name -> statement that collectors may send",
     "peak_seen": "(store, target) -> doctor's peak of sessions at work, or None",
-    "run_document": "(value of run_findings) -> keys of the JSON document of a run",
     "run_doubts": "(stored run, load numbers) -> doubts",
     "run_findings": "(stored run) -> findings of this feature alone, or None",
     "run_sections": "(value of run_findings) -> report.blocks.BlockSection of a run's answer",

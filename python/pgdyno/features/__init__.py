@@ -99,7 +99,6 @@ FEATURES = (
         traces=("hosts.json",),
         parts={
             "fleet": "load_hosts:opened",
-            "run_document": "shown:hosts_document",
             "run_doubts": "answer:doubts_of_hosts",
             "run_findings": "answer:findings_of",
             "run_sections": "shown:host_sections",

@@ -21,7 +21,7 @@ from pgdyno.analysis.speed_up import SpeedUp
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.analysis.where_types import TypeTime
 from pgdyno.report.blocks import keys_of
-from pgdyno.report.own import document_by_features, own_of_cells, own_shown
+from pgdyno.report.own import own_of_cells, own_shown, sections_by_features
 
 Document = dict[str, Any]
 
@@ -95,7 +95,7 @@ def _run(run: RunFindings) -> Document:
         "client_cpu_seconds": run.counts.engine_cpu_s,
         "valid": run.is_valid,
         "connections": None if run.connections is None else asdict(run.connections),
-        **document_by_features(run),
+        **keys_of(tuple(sections_by_features(run))),
         **_offered(run),
         **({} if own is None else keys_of(own.blocks)),
     }

@@ -6,7 +6,6 @@ The file `shown.py` of a program's folder makes the blocks. This room knows no p
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from pgdyno.analysis.findings import ExperimentFindings, RunFindings
 from pgdyno.feature import features
@@ -24,15 +23,6 @@ def own_shown(run: RunFindings | None) -> BlockSection | None:
     shown = part.shown_of(run)
     assert isinstance(shown, BlockSection), f"shown_of of {run.program.name} returns a BlockSection"
     return shown
-
-
-def document_by_features(run: RunFindings) -> dict[str, Any]:
-    """Return the keys that features add to the JSON document of a run."""
-    added: dict[str, Any] = {}
-    for feature in features():
-        if feature.name in run.added and "run_document" in feature.parts:
-            added |= feature.part("run_document")(run.added[feature.name])
-    return added
 
 
 def sections_by_features(run: RunFindings) -> Iterator[BlockSection]:

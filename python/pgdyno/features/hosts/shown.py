@@ -6,7 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from pgdyno.features.hosts.findings import HostFindings, start_skew_ns
 from pgdyno.quantities import count, milliseconds, percent, plain
-from pgdyno.report.blocks import BlockSection, LabelledLine, TableBlock, TableColumn
+from pgdyno.report.blocks import (
+    BlockSection,
+    DocumentKeys,
+    LabelledLine,
+    TableBlock,
+    TableColumn,
+)
 
 _COLUMNS = (
     TableColumn("load host"),
@@ -51,7 +57,8 @@ def host_sections(hosts: Sequence[HostFindings]) -> Iterator[BlockSection]:
     )
     lead = f"{', '.join(words)}."
     line = LabelledLine("load hosts", ", ".join(words))
-    yield BlockSection("Load hosts", "hosts", "Load hosts", lead, (line, table))
+    keys = DocumentKeys({"hosts": [_document(host) for host in hosts]})
+    yield BlockSection("Load hosts", "hosts", "Load hosts", lead, (line, table, keys))
 
 
 def _row(host: HostFindings) -> tuple[str, ...]:
@@ -78,34 +85,28 @@ def _ms(value_ns: int | None) -> str:
     return "" if value_ns is None else plain(value_ns / 1e6)
 
 
-def hosts_document(hosts: Sequence[HostFindings]) -> dict[str, object]:
-    """Return the key of a load from several hosts."""
-    if not hosts:
-        return {}
+def _document(host: HostFindings) -> dict[str, object]:
+    """Return a load host as it is in the JSON document."""
     return {
-        "hosts": [
-            {
-                "name": host.name,
-                "clients": host.client_count,
-                "threads": host.thread_count,
-                "transactions": host.transaction_count,
-                "tps": host.tps,
-                "offered_tps": host.offered_tps,
-                "clock_offset_ms": host.clock_offset_ns / 1e6,
-                "clock_error_ms": host.clock_error_ns / 1e6,
-                "clock_drift_ppm": host.clock_drift_ppm,
-                "start_skew_ms": None if host.start_skew_ns is None else host.start_skew_ns / 1e6,
-                "cpu_seconds": host.cpu_ns / 1e9,
-                "worker_cpu_seconds": None
-                if host.worker_cpu_ns is None
-                else host.worker_cpu_ns / 1e9,
-                "busiest_thread_ratio": host.busy_ratio,
-                "timer_lag_ms_p99": None
-                if host.timer_lag_ns_p99 is None
-                else host.timer_lag_ns_p99 / 1e6,
-                "steal_ratio": host.steal_ratio,
-                "lost": host.lost or None,
-            }
-            for host in hosts
-        ]
+        "name": host.name,
+        "clients": host.client_count,
+        "threads": host.thread_count,
+        "transactions": host.transaction_count,
+        "tps": host.tps,
+        "offered_tps": host.offered_tps,
+        "clock_offset_ms": _of_ns(host.clock_offset_ns, 1e6),
+        "clock_error_ms": _of_ns(host.clock_error_ns, 1e6),
+        "clock_drift_ppm": host.clock_drift_ppm,
+        "start_skew_ms": _of_ns(host.start_skew_ns, 1e6),
+        "cpu_seconds": _of_ns(host.cpu_ns, 1e9),
+        "worker_cpu_seconds": _of_ns(host.worker_cpu_ns, 1e9),
+        "busiest_thread_ratio": host.busy_ratio,
+        "timer_lag_ms_p99": _of_ns(host.timer_lag_ns_p99, 1e6),
+        "steal_ratio": host.steal_ratio,
+        "lost": host.lost or None,
     }
+
+
+def _of_ns(value_ns: float | None, ns: float) -> float | None:
+    """Return a time in the unit that has this many nanoseconds."""
+    return None if value_ns is None else value_ns / ns
