@@ -313,6 +313,9 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
         if let Some(fault) = shard.fault.take() {
             self.report.tell(Message::Fatal(fault));
         }
+        if let Some(refusal) = self.connector.take_news() {
+            self.report.tell(Message::NotConnected(refusal));
+        }
         if !shard.failures.news.is_empty() {
             self.report.failures(&mut shard.failures.news);
         }
