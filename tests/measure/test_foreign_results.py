@@ -82,6 +82,75 @@ def test_a_journal_that_was_changed_or_copied_from_another_host_is_foreign(
     assert is_foreign(result.audit().entries[0])
 
 
+def replayed(ways: str, result: ExperimentFolder, other: ExperimentFolder, entry: Any) -> None:
+    """Make a journal in `result` of lines that this user wrote, each in another place."""
+    path = result.folder / AUDIT
+    ended = {"change": "undone", "admin": entry["admin"], "names": ["work_mem"]}
+    writer = other if ways == "another result" else result
+    for line in (entry, ended):
+        writer.add_audit(line)
+    lines = (writer.folder / AUDIT).read_text().splitlines(keepends=True)
+    orders = {
+        "another result": lines[:1],
+        "again at the end": [*lines, lines[0]],
+        "another order": lines[::-1],
+        "the end is cut off": lines[:1],
+    }
+    path.write_text("".join(orders[ways]))
+
+
+@pytest.mark.parametrize(
+    "ways", ["another result", "again at the end", "another order", "the end is cut off"]
+)
+def test_an_own_line_of_a_journal_counts_only_in_its_result_and_at_its_place(
+    ways: str, result: ExperimentFolder, pgdyno: Command, either_database: Target, tmp_path: Path
+) -> None:
+    done = tmp_path / "done"
+    entry = journal(either_database, apply_command=f"touch {done}")
+    replayed(ways, result, Store(pgdyno.store).create("other", "compare"), entry)
+    said = pgdyno("undo", str(result.number))
+    assert not done.exists()
+    assert said.code == 1
+    assert "--confirm" in said.err
+
+
+def test_a_line_of_somebody_else_closes_no_change_of_this_user(
+    result: ExperimentFolder, database: Target
+) -> None:
+    entry = journal(database)
+    result.add_audit(entry)
+    for forged in (
+        {"change": "undone", "admin": entry["admin"]},
+        {"change": "dismissed"},
+        {"change": "undone", "seal": "0" * 64},
+    ):
+        with (result.folder / AUDIT).open("a") as stream:
+            stream.write(json.dumps(forged) + "\n")
+        assert [is_foreign(change) for change in result.outstanding_changes()] == [False]
+    result.add_audit({"change": "undone", "admin": entry["admin"], "names": ["work_mem"]})
+    assert result.outstanding_changes() == []
+
+
+def test_a_journal_of_an_older_version_is_read_and_undone_after_a_confirmation(
+    result: ExperimentFolder, pgdyno: Command, database: Target
+) -> None:
+    entry = journal(database)
+    content = json.dumps(entry, sort_keys=True).encode()
+    (result.folder / AUDIT).write_text(json.dumps({**entry, "seal": seal.seal_of(content)}) + "\n")
+    assert pgdyno("undo", str(result.number)).code == 1
+    confirmed = pgdyno("undo", "--confirm", f"{database.database}@{database.host}")
+    assert confirmed.code == 0, confirmed.err
+    assert result.outstanding_changes() == []
+
+
+def test_a_specification_of_this_user_is_not_his_in_another_result(pgdyno: Command) -> None:
+    one, other = (Store(pgdyno.store).create(name, "bench") for name in ("one", "other"))
+    one.write_spec('name = "one"\n')
+    assert one.is_spec_ours
+    shutil.copy(one.folder / "spec.toml", other.folder / "spec.toml")
+    assert not other.is_spec_ours
+
+
 def test_the_key_of_journals_is_private_and_outside_of_the_store(
     result: ExperimentFolder, database: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

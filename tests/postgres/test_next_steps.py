@@ -77,6 +77,8 @@ def test_a_setting_is_explained_in_any_case(name: str, database15: Target, pgdyn
 
 # A function that fails as the server does in this state; the step that the reader needs.
 STEPS = {
+    "08006": "start the node",
+    "08P01": "see the log of the server, or of the pooler before it",
     "25006": "connect to a server that accepts writes",
     "40001": "use fewer clients, or a script in which fewer transactions meet",
     "53100": "make room on the server's disk",

@@ -15,7 +15,7 @@ from pgdyno.server import connect as connecting
 from pgdyno.server import server_facts
 from pgdyno.server.configuration import live_settings
 from pgdyno.server.connect import connect, pinned, took_too_long
-from pgdyno.server.failures import failure
+from pgdyno.server.failures import failure, statement_failure
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
@@ -247,3 +247,32 @@ def test_own_statements_are_never_compiled_and_jit_is_shown_as_the_load_has_it()
             assert live_settings(connection, ["jit"])["jit"].value == "on"
         assert facts.settings["jit"] == "on"
         assert "conf" in facts.setting_sources["jit"], "its source is shown, too"
+
+
+def test_a_session_compiles_nothing_after_a_statement_that_showed_jit_failed(
+    either_server: ScratchCluster,
+) -> None:
+    with connect(either_server.target, verb="test") as connection:
+        with pytest.raises(psycopg.Error), connection.showing_jit():
+            connection.execute("SELECT 1 / 0")
+        assert connection.execute("SHOW jit").fetchone() == ("off",)
+        with (
+            pytest.raises(psycopg.Error),
+            connection.transaction(),
+            connection.showing_jit(),
+        ):
+            connection.execute("SELECT 1 / 0")
+        assert connection.execute("SHOW jit").fetchone() == ("off",)
+
+
+def test_a_message_that_the_server_refuses_starts_no_node(either_server: ScratchCluster) -> None:
+    target = either_server.target
+    with connect(target, verb="test") as connection:
+        answer = connection.as_it_is(
+            connection.pgconn.send_query_params, b"SELECT $1::int + $2::int", [b"1"]
+        )
+        refused = psycopg.errors.error_from_result(answer)
+    assert refused.sqlstate == "08P01"
+    error = statement_failure(target, refused)
+    assert "refused a message" in error.hint
+    assert error.sqlstate == "08P01"

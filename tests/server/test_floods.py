@@ -32,6 +32,8 @@ pytestmark = pytest.mark.pg
 
 # What the limit of an answer, 256 MB, makes of a process of 110 MB, with a buffer for one row.
 RESIDENT_MB_MAX = 700
+# Only the load engine asks for an encoding when it logs in.
+ENGINE = b"client_encoding"
 
 
 @pytest.mark.parametrize("kind", FLOODS)
@@ -106,6 +108,34 @@ def test_the_load_engine_stays_small_while_rows_come_without_an_end(
             time.sleep(0.02)
         said = running.wait()
     assert flood.flooded_count
+    assert "the answer had" in " ".join(said.error.split())
+    assert most < RESIDENT_MB_MAX
+
+
+@pytest.mark.parametrize(
+    ("stage", "kind"),
+    [
+        ("connects", "settings"),
+        ("prepares", "rows"),
+        ("prepares", "notices"),
+        ("measures round trips", "settings"),
+    ],
+)
+def test_a_load_whose_sessions_get_no_end_before_it_begins_ends_by_itself(
+    stage: str, kind: str, either_database: Target, pgdyno: Command, tmp_path: Path
+) -> None:
+    script = tmp_path / "reads.sql"
+    script.write_text("SELECT 8246;\n")
+    after = {"connects": None, "prepares": 0, "measures round trips": 3}[stage]
+    with Flood(either_database, kind, after=after, named=ENGINE) as flood:
+        running = pgdyno.start("bench", "-f", script, *server_options(flood.target), "-T", "1s")
+        most = 0
+        while running.process.poll() is None:
+            most = max(most, resident_mb(running.process.pid))
+            time.sleep(0.02)
+        said = running.wait()
+    assert flood.flooded_count
+    assert said.code in (1, 2), said.err
     assert "the answer had" in " ".join(said.error.split())
     assert most < RESIDENT_MB_MAX
 

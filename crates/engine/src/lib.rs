@@ -7,6 +7,7 @@
 //! through the phases. Each `thread` runs its clients' transactions (`client`) over its `poller`.
 //! `recorder`, `tally` and `histogram_set` count, and `load` writes the counts as records.
 
+pub mod answer_limit;
 pub mod arrivals;
 pub mod caret;
 pub mod client;

@@ -7,7 +7,7 @@
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pgdyno_wire::{
     BytesMut, Framer, HandshakeError, NEVER_SKIP, ProtocolError, ServerError,
@@ -22,18 +22,12 @@ mod socket;
 pub use self::error::SessionError;
 pub use self::open::security;
 use self::socket::{Socket, is_slice_over};
+use crate::answer_limit::AnswerLimit;
 use crate::poller::Address;
 use crate::tls::{Security, TlsStream};
 
 /// Bytes of one CopyData message. 64 KiB to 1 MiB cost the server the same; 64 KiB stay in cache.
 const COPY_MESSAGE_BYTES: usize = 64 << 10;
-
-/// The limits of one answer, so that no server keeps the engine, or its memory, without an end. The
-/// engine asks nothing whose answer comes near them. A pause counts as one second at most, because
-/// a statement may warn at its beginning and then work for an hour.
-const ANSWER_BYTES_MAX: usize = 64 << 20;
-const ANSWER_MAX: Duration = Duration::from_secs(60);
-const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Maximum number of notices that are kept between two calls of `take_notices`.
 const MAX_NOTICES: usize = 1000;
@@ -71,28 +65,13 @@ struct Answer {
     error: Option<Box<ServerError>>,
     copy_in: bool,
     is_ready: bool,
-    received_bytes: usize,
-    /// Time between its pieces, and when the last piece came.
-    took: Duration,
-    last_piece: Option<Instant>,
+    limit: AnswerLimit,
 }
 
-impl Answer {
-    /// Note a piece of the answer. Errors: the answer is too long or takes too long.
-    fn grows(&mut self, count: usize) -> Result<(), SessionError> {
-        let now = Instant::now();
-        self.took += self.last_piece.map_or(Duration::ZERO, |last| (now - last).min(PAUSE_MAX));
-        self.last_piece = Some(now);
-        self.received_bytes += count;
-        let seen = if self.received_bytes > ANSWER_BYTES_MAX {
-            format!("the answer had more than {} MB and no end", ANSWER_BYTES_MAX >> 20)
-        } else if self.took > ANSWER_MAX {
-            format!("the answer had not ended {} s after it had begun", ANSWER_MAX.as_secs())
-        } else {
-            return Ok(());
-        };
-        Err(SessionError::Lost(io::Error::new(ErrorKind::InvalidData, seen)))
-    }
+/// Note a piece of an answer. Errors: the answer is too long or takes too long.
+fn grows(limit: &mut AnswerLimit, count: usize) -> Result<(), SessionError> {
+    let grown = limit.grows(count, Instant::now());
+    grown.map_err(|seen| SessionError::Lost(io::Error::new(ErrorKind::InvalidData, seen)))
 }
 
 impl Session {
@@ -289,7 +268,7 @@ impl Session {
     }
 
     fn read_messages(&mut self, count: usize, answer: &mut Answer) -> Result<(), SessionError> {
-        answer.grows(count)?;
+        grows(&mut answer.limit, count)?;
         let Some(tls) = &mut self.tls else {
             let received = std::mem::take(&mut self.received);
             let result = self.read_input(&received[..count], answer);

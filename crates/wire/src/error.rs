@@ -57,9 +57,40 @@ pub struct ServerError {
     pub context: Option<Box<String>>,
     /// Position of the faulty character in the statement, from 1.
     pub position: Option<u32>,
+    /// A function of a user raised it, so its words can be anything.
+    pub is_raised: bool,
 }
 
+/// Classes of conditions whose messages name objects, limits and states, but no values.
+const CLASSES_WITHOUT_VALUES: [&str; 16] = [
+    "08", "0A", "21", "23", "25", "26", "2B", "2D", "34", "3B", "40", "53", "54", "55", "57", "58",
+];
+
+/// The server's routines with which PL/pgSQL, PL/Python, PL/Perl and PL/Tcl raise an error.
+const RAISING_ROUTINES: [&[u8]; 4] =
+    [b"exec_stmt_raise", b"PLy_output", b"do_util_elog", b"pltcl_elog"];
+
 impl ServerError {
+    /// True if the message may quote a value of a row or of a parameter.
+    ///
+    /// A name that the parser did not find has a position; without one, it may be the value of a
+    /// cast to regclass.
+    pub fn may_quote_values(&self) -> bool {
+        let class = self.sqlstate.class();
+        let is_of_parser = class == "42" && self.position.is_some();
+        let is_about_names = is_of_parser || self.sqlstate.as_str() == "42501";
+        self.is_raised || !(is_about_names || CLASSES_WITHOUT_VALUES.contains(&class))
+    }
+
+    /// The error with other words if its own may quote values.
+    pub fn without_values(self) -> ServerError {
+        if !self.may_quote_values() {
+            return ServerError { detail: None, context: None, ..self };
+        }
+        let message = "the message is left out, because it may quote values".to_owned();
+        ServerError { message, detail: None, hint: None, context: None, ..self }
+    }
+
     /// Read the body of an ErrorResponse. Missing fields stay empty; unknown fields are skipped.
     pub fn parse(body: &[u8]) -> ServerError {
         let mut error = ServerError {
@@ -70,6 +101,7 @@ impl ServerError {
             hint: None,
             context: None,
             position: None,
+            is_raised: false,
         };
         for field in body.split(|&byte| byte == 0) {
             let Some((&kind, value)) = field.split_first() else { break };
@@ -84,6 +116,7 @@ impl ServerError {
                 b'H' => error.hint = Some(text()),
                 b'W' => error.context = Some(Box::new(text())),
                 b'P' => error.position = text().parse().ok(),
+                b'R' => error.is_raised = RAISING_ROUTINES.contains(&value),
                 _ => {}
             }
         }
@@ -157,5 +190,41 @@ mod tests {
             assert_eq!(SqlState::new(text), SqlState::UNKNOWN);
         }
         assert_eq!(ServerError::parse(b"").sqlstate, SqlState::UNKNOWN);
+    }
+
+    fn shown(sqlstate: &str, message: &str, more: &str) -> String {
+        let body = format!("VERROR\0C{sqlstate}\0M{message}\0{more}\0");
+        ServerError::parse(body.as_bytes()).without_values().message
+    }
+
+    #[test]
+    fn a_message_that_may_quote_a_value_is_left_out() {
+        for (sqlstate, message, more) in [
+            ("22P02", "invalid input syntax for type integer: \"secret\"", ""),
+            ("22003", "value \"99secret\" is out of range for type integer", ""),
+            ("P0001", "no such customer: secret", ""),
+            ("23505", "secret exists", "Rexec_stmt_raise\0"),
+            ("42P01", "relation \"secret\" does not exist", ""),
+            ("HV000", "secret", ""),
+            ("XX000", "secret at line 1.", ""),
+        ] {
+            assert!(!shown(sqlstate, message, more).contains("secret"), "{sqlstate}");
+        }
+    }
+
+    #[test]
+    fn a_message_that_names_objects_alone_is_kept() {
+        for (sqlstate, message, more) in [
+            (
+                "23505",
+                "duplicate key value violates unique constraint \"a\"",
+                "R_bt_check_unique\0",
+            ),
+            ("42P01", "relation \"a\" does not exist", "P15\0"),
+            ("42501", "permission denied for table a", ""),
+            ("40P01", "deadlock detected", ""),
+        ] {
+            assert_eq!(shown(sqlstate, message, more), message);
+        }
     }
 }

@@ -207,13 +207,18 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     @contextlib.contextmanager
     def showing_jit(self) -> Iterator[None]:
         """Let pg_settings show `jit` as other sessions have it, with its source, in this block."""
+        is_settable = self._can_compile and not self.is_pooled
         self._shows_jit = True
-        if self._can_compile and not self.is_pooled:
+        if is_settable:
             _execute_cheap(self, b"RESET jit")
-        yield
-        self._shows_jit = False
-        if self._can_compile and not self.is_pooled:
-            _execute_cheap(self, b"SET jit = off")
+        try:
+            yield
+        finally:
+            self._shows_jit = False
+            # In a transaction that failed nothing can be set; its rollback undoes the RESET, too.
+            status = self.info.transaction_status
+            if is_settable and status in (pq.TransactionStatus.IDLE, pq.TransactionStatus.INTRANS):
+                _execute_cheap(self, b"SET jit = off")
 
     @property
     def _can_compile(self) -> bool:

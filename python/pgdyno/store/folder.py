@@ -20,7 +20,7 @@ from pgdyno.redaction import redacted_toml
 from pgdyno.store import files
 from pgdyno.store.audit import AUDIT, Journal, damage_of, read_journal, sealed
 from pgdyno.store.files import FORMAT_VERSION, PARTIAL_SUFFIX
-from pgdyno.store.seal import is_ours, seal_of
+from pgdyno.store.seal import is_ours, keep_last, seal_of
 
 if TYPE_CHECKING:
     from pgdyno.store.run_writer import RunWriter
@@ -67,7 +67,7 @@ class ExperimentFolder:
     def write_spec(self, toml: str) -> None:
         """Keep the specification of the experiment as TOML, with passwords masked."""
         content = redacted_toml(toml).rstrip("\n").encode() + b"\n"
-        line = f"{_SEAL}{seal_of(content)}\n"
+        line = f"{_SEAL}{seal_of(self._bound(content))}\n"
         files.write_bytes(self.folder / "spec.toml", content + line.encode())
 
     def spec(self) -> str:
@@ -76,9 +76,17 @@ class ExperimentFolder:
 
     @property
     def is_spec_ours(self) -> bool:
-        """Return whether this user wrote the specification on this host."""
+        """Return whether this user wrote the specification on this host, for this result."""
         text, seal = self._spec_and_seal()
-        return is_ours(text.encode(), seal)
+        return is_ours(self._bound(text.encode()), seal)
+
+    @property
+    def _origin(self) -> str:
+        """Return what no two results of a user have in common, wherever they are moved."""
+        return f"{self.verb} {self.began_ns}"
+
+    def _bound(self, content: bytes) -> bytes:
+        return self._origin.encode() + b"\0" + content
 
     def _spec_and_seal(self) -> tuple[str, str]:
         text, _, seal = _text_or_empty(self.folder / "spec.toml").rpartition(_SEAL)
@@ -102,11 +110,13 @@ class ExperimentFolder:
 
         The caller changes the server afterwards, so each change can be undone.
         """
-        files.append_line(self.folder / AUDIT, sealed(entry))
+        kept = sealed(entry, self._origin, self.audit().last_seal)
+        files.append_line(self.folder / AUDIT, kept)
+        keep_last(self._origin, kept["seal"])
 
     def audit(self) -> Journal:
         """Return the journal of changes."""
-        return read_journal(self.folder / AUDIT)
+        return read_journal(self.folder / AUDIT, self._origin)
 
     def outstanding_changes(self, *, with_applied: bool = False) -> list[dict[str, Any]]:
         """Return the changes of servers that were neither undone nor dismissed, newest first.

@@ -12,6 +12,8 @@ import os
 import secrets
 import socket
 import stat
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -35,6 +37,41 @@ def is_ours(content: bytes, seal: object) -> bool:
         return False
     own = seal_of(content)
     return bool(own) and hmac.compare_digest(own, seal)
+
+
+def keep_last(journal: str, seal: str) -> None:
+    """Remember the seal of the last line of a journal, outside of the store.
+
+    If this fails, the seal of an earlier line stays, so that the journal may be cut to there.
+    """
+    path = _last_path(journal)
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    with suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        try:
+            files.write_all(descriptor, seal.encode())
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        new.replace(path)
+
+
+def is_last_kept(journal: str, seals: Sequence[str]) -> bool:
+    """Return whether the seals of a journal, in order, have the one that was kept last.
+
+    The first seal is "". A crash may come between a line and its `keep_last`.
+    """
+    try:
+        last = _last_path(journal).read_text(encoding="ascii")
+    except (OSError, ValueError):
+        last = ""
+    return last in seals if last else len(seals) <= 2
+
+
+def _last_path(journal: str) -> Path:
+    name = hashlib.sha256(journal.encode()).hexdigest()[:32]
+    return _key_path().parent / "journals" / name
 
 
 def _key_path() -> Path:

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::time::Instant;
 
 use pgdyno_wire::{ProtocolError, Reply};
 
@@ -23,6 +24,8 @@ pub enum News {
     Tls(u32, Option<TlsError>),
     /// The server waits for COPY data.
     CopyIn(u32),
+    /// The answer, of which this was seen, has no end.
+    Endless(u32, String),
     /// In a read-only load: with this setting, the session could write from now on.
     Unsafe(u32, &'static str),
 }
@@ -36,6 +39,8 @@ pub struct Clients {
     /// Clients whose transaction can continue, in the order of their replies.
     pub ready: VecDeque<u32>,
     pub news: Vec<News>,
+    /// The load has not begun, so each answer has limits.
+    pub limits_answers: bool,
     /// No transaction may follow on a connection whose transactions are not read-only any more.
     is_read_only: bool,
     /// The reader of messages between replies.
@@ -55,6 +60,7 @@ impl Clients {
             terminals,
             ready: VecDeque::new(),
             news: Vec::new(),
+            limits_answers: true,
             is_read_only,
             between: Reply::default(),
             plain: Vec::new(),
@@ -85,6 +91,15 @@ impl Clients {
 
     #[inline]
     fn on_received(&mut self, token: u32, bytes: &[u8], at_ns: u64) {
+        let connection = self.connections.get_mut(token as usize);
+        let is_up = connection.as_ref().is_some_and(|connection| connection.is_up());
+        if let Some(connection) = connection
+            && (!is_up || self.limits_answers && connection.ready_wanted > 0)
+            && let Err(seen) = connection.limit.grows(bytes.len(), Instant::now())
+        {
+            // Subtle: the reply stays incomplete, so nothing more is sent on this connection.
+            return self.news.push(News::Endless(token, seen));
+        }
         match self.connections.get_mut(token as usize) {
             Some(client) if client.is_up() => match client.tls {
                 None => self.on_plain(token, bytes, at_ns),

@@ -4,6 +4,7 @@ use pgdyno_script::{ClientVariables, Prng};
 use pgdyno_wire::{Reply, ReplyScanner, ServerError, Session, TransactionStatus};
 
 use super::terminal::Terminal;
+use crate::answer_limit::AnswerLimit;
 use crate::clock::NEVER_NS;
 use crate::commit_journal::Sent;
 use crate::observer::Misplaced;
@@ -58,6 +59,8 @@ pub struct Connection {
     pub reply: Reply,
     /// Number of ReadyForQuery messages that end the reply; 0 if no reply is awaited.
     pub ready_wanted: u32,
+    /// The answer that comes: of the login, and of each exchange before the load.
+    pub limit: AnswerLimit,
     /// When the last reply became complete.
     pub replied_ns: u64,
     /// When the result of each statement of a pipeline came, if this is measured.
@@ -110,6 +113,7 @@ impl Connection {
             scanner: ReplyScanner::default(),
             reply: Reply::default(),
             ready_wanted: 0,
+            limit: AnswerLimit::default(),
             replied_ns: 0,
             results_ns: None,
             sleeps_until_ns: NEVER_NS,
@@ -164,6 +168,7 @@ impl Connection {
     /// Reset all state of the lost or closed connection.
     pub fn disconnected(&mut self) {
         self.link = Link::Down;
+        self.limit = AnswerLimit::default();
         (self.may_commit, self.copies) = (false, false);
         self.tls = None;
         self.scanner = ReplyScanner::default();

@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use pgdyno_wire::ServerError;
+
 use super::{Client, Connection};
 use crate::next_step::next_step;
 use crate::outcome::FailureCode;
@@ -116,8 +118,9 @@ pub(super) fn note_words(client: Client<'_>, code: FailureCode, script: usize) {
     if !shard.failures.is_new((code, script, place), is_measured) {
         return;
     }
-    let hint = connection.reply.error.as_deref().map(next_step);
-    let message = words(connection, code);
+    let error = connection.reply.error.as_deref().map(|error| shown(client, script, error));
+    let hint = error.as_ref().map(next_step);
+    let message = words(connection, code, error.as_ref());
     let words = FailureWords { code, message, hint, script, line, statement };
     shard.failures.news.push(FailureNews::First(words));
 }
@@ -130,9 +133,18 @@ pub(super) fn count(client: Client<'_>, code: FailureCode) {
     shard.failures.count(code, has_completed);
 }
 
-fn words(connection: &Connection, code: FailureCode) -> String {
+/// The error as the records may have it: the rows of a captured load may be those of somebody's
+/// customers, and its results are shared.
+pub(super) fn shown(client: Client<'_>, script: usize, error: &ServerError) -> ServerError {
+    match client.plan.scripts[script].outlasts_refusals {
+        true => error.clone().without_values(),
+        false => error.clone(),
+    }
+}
+
+fn words(connection: &Connection, code: FailureCode, error: Option<&ServerError>) -> String {
     let known = match code {
-        FailureCode::Sql(_) => connection.reply.error.as_ref().map(|error| error.to_string()),
+        FailureCode::Sql(_) => error.map(ServerError::to_string),
         FailureCode::Evaluation => connection.complaint.clone(),
         FailureCode::OpenBlock => Some("the script ends inside a transaction block".to_owned()),
         _ => None,

@@ -34,6 +34,7 @@ pub use self::round_trips::{RoundTrips, round_trips};
 pub use self::shard::Shard;
 pub use self::terminal::{Pause, Terminal};
 pub use self::transaction::{End, transaction};
+use crate::answer_limit::AnswerLimit;
 use crate::clock::now_ns;
 use crate::outcome::{FailureCode, Stopped};
 use crate::plan::Plan;
@@ -123,12 +124,16 @@ impl<'s> Client<'s> {
         encode: impl FnOnce(&mut Seat<'_>, &mut Vec<u8>, &mut Vec<u8>) -> u32,
     ) {
         let shard = &mut *self.shard();
+        let limits_answers = shard.clients.limits_answers;
         let mut seat = shard.clients.seat(self.index);
         shard.out.clear();
         seat.connection.reply.reset(captures);
         let ready_wanted = encode(&mut seat, &mut shard.out, &mut shard.scratch);
         let connection = seat.connection;
         connection.ready_wanted = ready_wanted;
+        if limits_answers {
+            connection.limit = AnswerLimit::default();
+        }
         connection.round_trips += 1;
         assert!(connection.ready_wanted > 0, "an exchange ends with a Sync or a Query");
         shard.recorder.traffic.round_trips += 1;

@@ -3,7 +3,7 @@
 use pgdyno_wire::{ServerError, encode, messages, values};
 
 use super::check::check;
-use super::{Client, Lost, native};
+use super::{Client, Lost, failures, native};
 use crate::contract::job::Protocol;
 use crate::contract::record::ErrorKind;
 use crate::next_step::next_step;
@@ -78,7 +78,8 @@ async fn look_at_data(
         Err(Unready::Refused { message, hint }) => (message, hint),
         Err(Unready::Stopped(Stopped::Failed(code))) => {
             let tables = format!("load its tables first: pgdyno init {}", native.dataset);
-            match client.connection(|c| c.reply.error.take()) {
+            let error = client.connection(|c| c.reply.error.take());
+            match error.map(|error| failures::shown(client, script_index, &error)) {
                 Some(error) if !["42P01", "42703"].contains(&error.sqlstate.as_str()) => {
                     (error.to_string(), next_step(&error))
                 }
@@ -111,13 +112,11 @@ async fn prepare_at_once(
             1
         })
         .await?;
-    client.connection(|c| match c.reply.error.take() {
-        None => {
-            known.iter().for_each(|&index| c.set_prepared(number(index)));
-            Ok(())
-        }
-        Some(error) => Err(Fault::Refused(Box::new(refusal(&error)))),
-    })
+    let Some(error) = client.connection(|c| c.reply.error.take()) else {
+        client.connection(|c| known.iter().for_each(|&index| c.set_prepared(number(index))));
+        return Ok(());
+    };
+    Err(Fault::Refused(Box::new(refusal(&failures::shown(client, script_index, &error)))))
 }
 
 /// Return a refusal without a place in a script.

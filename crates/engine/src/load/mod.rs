@@ -202,6 +202,7 @@ impl<W: Write> Coordinator<'_, W> {
                     self.abort(&refusal);
                 }
             }
+            Message::NotConnected(refusal) => self.watch.on_not_connected(*refusal),
             Message::Fatal(refusal) => self.abort(&refusal),
             Message::Finished(finished) => {
                 self.collector.finished(finished.thread);

@@ -30,6 +30,8 @@ pub(super) struct Watch {
     window: VecDeque<(u64, u64, u64)>,
     window_ns: u64,
     disconnected_ns: u64,
+    /// Why the last connection was not made.
+    not_connected: Option<Refusal>,
     /// The message of the first failure of each kind.
     words: BTreeMap<FailureKind, FailureWords>,
     /// Threads whose first transactions all failed in one way.
@@ -42,9 +44,15 @@ impl Watch {
             window: VecDeque::new(),
             window_ns: 0,
             disconnected_ns: 0,
+            not_connected: None,
             words: BTreeMap::new(),
             failing: BTreeMap::new(),
         }
+    }
+
+    /// Take the reason why a connection was not made.
+    pub(super) fn on_not_connected(&mut self, refusal: Refusal) {
+        self.not_connected = Some(refusal);
     }
 
     /// Take a new kind of failure of a thread. Returns: the error that ends the run, if it must
@@ -153,15 +161,22 @@ impl Watch {
         }
         let patience_ns = patience_ns(plan);
         if self.disconnected_ns >= patience_ns {
-            return Some(Refusal::new(
-                ErrorKind::ConnectionLost,
-                format!(
-                    "all {} connections were lost, and none could be made again for {} s",
-                    plan.connection_count(),
-                    patience_ns as f64 / 1e9
-                ),
-                "see the server's log: the server may have crashed or been stopped",
-            ));
+            let message = format!(
+                "all {} connections were lost, and none could be made again for {} s",
+                plan.connection_count(),
+                patience_ns as f64 / 1e9
+            );
+            let kind = ErrorKind::ConnectionLost;
+            return Some(match self.not_connected.take() {
+                // The server answered: it is neither down nor unreachable.
+                Some(why) if why.sqlstate.is_some() => {
+                    Refusal { kind, message: format!("{message}: {}", why.message), ..why }
+                }
+                _ => {
+                    let hint = "see the server's log: the server may have crashed or been stopped";
+                    Refusal::new(kind, message, hint)
+                }
+            });
         }
         if self.disconnected_ns > 0 || plan.work.connect.outlasts_crashes {
             // Failures from lost connections tell nothing about later transactions.

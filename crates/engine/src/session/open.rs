@@ -8,7 +8,8 @@ use pgdyno_wire::{
 };
 
 use super::socket::{Socket, open};
-use super::{Answer, Session, SessionError, StopFlag};
+use super::{Answer, Session, SessionError, StopFlag, grows};
+use crate::answer_limit::AnswerLimit;
 use crate::contract::job::{ChannelBinding, HostPort, SessionAttrs, Target};
 use crate::password::Passwords;
 use crate::poller::{Address, resolve};
@@ -122,12 +123,13 @@ impl Session {
         let login = login_of(target, host)?;
         let deadline = Instant::now() + CONNECT_TIMEOUT;
         let mut salted = SaltedPasswords::default();
-        let mut out = Vec::new();
+        let (mut limit, mut out) = (AnswerLimit::default(), Vec::new());
         let mut opening = Opening::start(&self.security, attempt, (&login, attrs), &mut out)?;
         loop {
             self.send_raw(&out)?;
             out.clear();
             let count = self.receive_until(Some(deadline))?;
+            grows(&mut limit, count)?;
             let received = &self.received[..count];
             match opening.advance(received, &login, &mut salted, &mut out) {
                 Ok(None) => {}

@@ -29,6 +29,7 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
                 News::Tls(index, error) => self.on_tls(index, error),
                 News::Broken(index, error) => self.on_broken(index, &error),
                 News::CopyIn(index) => self.refuse_copy(index),
+                News::Endless(index, seen) => self.on_endless(index, seen),
                 News::Unsafe(index, setting) => self.on_unsafe(index, setting),
             }
         }
@@ -138,6 +139,27 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
         let message = format!("the server broke the protocol: {error}");
         let hint = "a device between engine and server may have changed the data";
         self.end_connection(index, Refusal::new(ErrorKind::Protocol, message, hint));
+    }
+
+    /// The server answers without an end. A session that is not open yet counts as not made, so
+    /// another host may follow.
+    fn on_endless(&mut self, index: u32, seen: String) {
+        let is_up = self.shard.borrow().clients.connections[index as usize].is_up();
+        if !is_up {
+            let error = io::Error::new(io::ErrorKind::InvalidData, seen);
+            return self.on_closed(index, Some(error));
+        }
+        let message = format!("a session was prepared for the load, and {seen}");
+        let hint = "see the log of the server, or of the pooler before it; a pooler or a proxy may \
+                    have changed the data";
+        self.end_connection(index, Refusal::new(ErrorKind::Protocol, message, hint));
+    }
+
+    /// The server has answered nothing for too long in the preparation.
+    pub(super) fn end_silence(&mut self) {
+        let hint = "see what the session waits for (pg_stat_activity), such as a lock, and the \
+                    server's log";
+        self.report.fatal(ErrorKind::Prepare, self.preparation.give_up(), hint);
     }
 
     /// The session of a read-only load could write from now on: it ends, and the load.
@@ -413,6 +435,7 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
                     self.report.tell(Message::Prepared);
                 } else if now_ns < self.stages.timeline().drain_ns {
                     // The others follow after the first was prepared without an error.
+                    self.preparation.begin(now_ns);
                     self.prepare(0);
                 }
             }
@@ -430,6 +453,7 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
 
     /// Every client begins, and every connection can take a transaction.
     fn begin_load(&mut self) {
+        self.shard.borrow_mut().clients.limits_answers = false;
         if let Some(observer) = &mut self.shard.borrow_mut().observer {
             observer.began(self.stages.timeline().warm_ns);
         }

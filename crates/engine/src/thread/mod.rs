@@ -134,6 +134,7 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
             0
         } else {
             let stage_ns = match self.stages.stage() {
+                Stage::Prepare => self.preparation.give_up_ns(),
                 Stage::Cancel => self.cancels.give_up_ns(),
                 Stage::Look => self.idle.give_up_ns(),
                 _ => self.stages.timeline().drain_end_ns,
@@ -281,6 +282,9 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
             self.on_task_end(index, end);
         }
         let count = self.shard.borrow().clients.ready.len();
+        if count > 0 && self.stages.stage() == Stage::Prepare {
+            self.preparation.answered(now_ns());
+        }
         let examined = self.reply_wait.take_places();
         for place in 0..count {
             let index = self.shard.borrow_mut().clients.ready.pop_front().expect("counted");
@@ -309,6 +313,9 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
         if let Some(fault) = shard.fault.take() {
             self.report.tell(Message::Fatal(fault));
         }
+        if let Some(refusal) = self.connector.take_news() {
+            self.report.tell(Message::NotConnected(refusal));
+        }
         if !shard.failures.news.is_empty() {
             self.report.failures(&mut shard.failures.news);
         }
@@ -329,6 +336,7 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
         let is_quiet = self.in_flight.count() == 0;
         let now_ns = self.shard.borrow().now_ns;
         match self.stages.stage() {
+            Stage::Prepare if now_ns >= self.preparation.give_up_ns() => self.end_silence(),
             Stage::Load if is_quiet && self.pacing.is_work_done() => self.report.work_done(now_ns),
             Stage::Drain if is_quiet && !self.pacing.has_backlog(self.stages.timeline()) => {
                 self.look_at_idle();

@@ -31,6 +31,8 @@ pub enum Message {
     Warning(Remark),
     /// Transactions failed in a new way.
     Failures(ThreadId, FailureNews),
+    /// Why a connection was not made during the load; the run continues.
+    NotConnected(Box<Refusal>),
     /// The run must end.
     Fatal(Box<Refusal>),
     Finished(Box<Finished>),

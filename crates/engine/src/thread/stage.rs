@@ -3,10 +3,14 @@
 use std::sync::Arc;
 
 use crate::client::RoundTrips;
+use crate::clock::NEVER_NS;
 use crate::timeline::{Shared, Timeline};
 
 /// Number of attempts to prepare a connection, on average, before the run ends.
 const PREPARES: u64 = 3;
+/// Longest time of the preparation without an answer of the server. A program may count the rows of
+/// a large table, so this is longer than for a connection.
+const SILENCE_NS: u64 = 600_000_000_000;
 
 /// The stage of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,6 +94,8 @@ pub(super) struct Preparation {
     prepared_count: u64,
     /// Connections lost while they were prepared.
     loss_count: u64,
+    /// When the last answer came; None before and after the preparation.
+    answered_ns: Option<u64>,
     round_trips: RoundTrips,
 }
 
@@ -97,7 +103,13 @@ impl Preparation {
     pub(super) fn new(connection_count: u32) -> Preparation {
         let connection_count = u64::from(connection_count);
         let round_trips = RoundTrips::default();
-        Preparation { connection_count, prepared_count: 0, loss_count: 0, round_trips }
+        Preparation {
+            connection_count,
+            prepared_count: 0,
+            loss_count: 0,
+            answered_ns: None,
+            round_trips,
+        }
     }
 
     /// True if the connection may be prepared before the load: the others follow after the first
@@ -124,11 +136,69 @@ impl Preparation {
         (self.loss_count > PREPARES * self.connection_count).then_some(self.loss_count)
     }
 
+    /// The preparation begins.
+    pub(super) fn begin(&mut self, now_ns: u64) {
+        self.answered_ns = Some(now_ns);
+    }
+
+    /// Note that an answer came.
+    #[inline]
+    pub(super) fn answered(&mut self, now_ns: u64) {
+        if let Some(answered_ns) = &mut self.answered_ns {
+            *answered_ns = now_ns;
+        }
+    }
+
+    /// When the preparation ends if the server answers nothing until then.
+    #[inline]
+    pub(super) fn give_up_ns(&self) -> u64 {
+        self.answered_ns.map_or(NEVER_NS, |answered_ns| answered_ns + SILENCE_NS)
+    }
+
+    /// The preparation is over: the server was silent for too long. Returns: what was seen.
+    pub(super) fn give_up(&mut self) -> String {
+        self.answered_ns = None;
+        format!(
+            "{} of {} connections were prepared for the load, then the server answered nothing \
+             for {} s",
+            self.prepared_count,
+            self.connection_count,
+            SILENCE_NS / 1_000_000_000
+        )
+    }
+
+    /// The round trips are measured, which ends the preparation.
     pub(super) fn measured(&mut self, round_trips: RoundTrips) {
+        self.answered_ns = None;
         self.round_trips = round_trips;
     }
 
     pub(super) fn take_round_trips(&mut self) -> RoundTrips {
         std::mem::take(&mut self.round_trips)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_answers_nothing_ends_the_preparation_and_one_that_answers_late_does_not() {
+        let mut preparation = Preparation::new(8);
+        assert_eq!(preparation.give_up_ns(), NEVER_NS);
+        preparation.begin(1);
+        preparation.answered(SILENCE_NS);
+        preparation.prepared();
+        assert_eq!(preparation.give_up_ns(), 2 * SILENCE_NS);
+        assert!(preparation.give_up().starts_with("1 of 8 connections"));
+        assert_eq!(preparation.give_up_ns(), NEVER_NS);
+    }
+
+    #[test]
+    fn a_prepared_thread_may_wait_for_others_without_an_end() {
+        let mut preparation = Preparation::new(1);
+        preparation.begin(1);
+        preparation.measured(RoundTrips::default());
+        assert_eq!(preparation.give_up_ns(), NEVER_NS);
     }
 }

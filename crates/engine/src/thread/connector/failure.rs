@@ -99,6 +99,8 @@ impl Connector<'_> {
             }
             return Then::Ends(Outcome::Fatal(Box::new(refusal)));
         }
+        let place = self.endpoints[address].address.clone();
+        self.keep_news(fault, &place);
         self.names.look_again();
         let at_ns = shard.now_ns + connection.walk.pause_ns(index);
         shard.timers.set(at_ns, Wake::Connect(index));

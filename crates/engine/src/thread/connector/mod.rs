@@ -22,7 +22,7 @@ use crate::histogram::Histogram;
 use crate::names::Names;
 use crate::password::{Offer, Passwords};
 use crate::plan::Plan;
-use crate::poller::Waker;
+use crate::poller::{Address, Waker};
 use crate::refusal::Refusal;
 use crate::timers::Wake;
 use crate::tls::Endpoint;
@@ -92,6 +92,9 @@ pub(super) struct Connector<'s> {
     counts: ConnectionCounts,
     /// From socket to ReadyForQuery.
     durations: Histogram,
+    /// Why the last connection was not made during the load, if nobody was told of such a reason.
+    news: Option<Box<Refusal>>,
+    told: Option<String>,
 }
 
 /// How many connections are open, and how many were lost and replaced.
@@ -157,6 +160,8 @@ impl<'s> Connector<'s> {
             salted: SaltedPasswords::default(),
             counts: ConnectionCounts::default(),
             durations: Histogram::default(),
+            news: None,
+            told: None,
         }
     }
 
@@ -297,6 +302,20 @@ impl<'s> Connector<'s> {
     #[inline]
     pub(super) fn counts(&self) -> ConnectionCounts {
         self.counts
+    }
+
+    /// Take the reason why a connection was not made during the load. Each is told once.
+    pub(super) fn take_news(&mut self) -> Option<Box<Refusal>> {
+        self.news.take()
+    }
+
+    /// Keep the reason, unless it was the last one, too.
+    fn keep_news(&mut self, fault: &Fault, place: &Address) {
+        let message = format!("could not connect to {place}: {fault}");
+        if self.told.as_ref() != Some(&message) {
+            self.told = Some(message.clone());
+            self.news = Some(Box::new(Refusal { message, ..fault.refusal(self.plan) }));
+        }
     }
 
     pub(super) fn take_durations(&mut self) -> Histogram {

@@ -297,7 +297,8 @@ EXTENDED_SQL = (
 # How many different combinations columns have: numbers of columns and of combinations, no values.
 GROUPS_SQL = (
     "SELECT format('%I.%I', schemaname, tablename), attnames::text[], n_distinct::text"
-    " FROM pg_catalog.pg_stats_ext WHERE n_distinct IS NOT NULL AND NOT coalesce(inherited, false)"
+    " FROM pg_catalog.pg_stats_ext WHERE n_distinct IS NOT NULL AND exprs IS NULL"
+    " AND NOT coalesce(inherited, false)"
 )
 STATISTICS_SQL = (
     "SELECT s.schemaname::text, s.tablename::text, s.attname::text, s.null_frac::float8,"

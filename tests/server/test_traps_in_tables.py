@@ -1,0 +1,121 @@
+"""Tables of a tenant whose parts call functions of the tenant: no session of pgdyno calls one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.fixtures.clusters import connection, run_sql
+from tests.fixtures.command import Command, server_options
+from tests.fixtures.tenant import TRAPPED, Trap, refuse_calls, trapped
+from tests.server.test_tenant_traps import QUICK
+
+from pgdyno.server.scratch import ScratchCluster
+
+_STEP = f"""
+CREATE FUNCTION t.step(name text) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $f$
+BEGIN
+  RAISE LOG '{TRAPPED} %', name;
+  BEGIN
+    PERFORM pg_catalog.set_config('default_transaction_read_only', 'off', false);
+    EXECUTE 'ALTER ROLE tenant_better SUPERUSER';
+  EXCEPTION WHEN OTHERS THEN NULL;
+  END;
+  RETURN 1;
+END $f$
+"""
+# Each part of a table that can call a function, with rows in it.
+_PARTS = (
+    "CREATE DOMAIN t.short AS text CHECK (t.step('domain') = 1)",
+    "CREATE TYPE t.pair AS (a t.short, b int)",
+    "CREATE FUNCTION t.apart(a numeric, b numeric) RETURNS float8 IMMUTABLE LANGUAGE plpgsql"
+    " AS $$ BEGIN PERFORM t.step('range'); RETURN a - b; END $$",
+    "CREATE TYPE t.span AS RANGE (subtype = numeric, subtype_diff = t.apart)",
+    "CREATE FUNCTION t.as_text(t.pair) RETURNS text IMMUTABLE LANGUAGE plpgsql"
+    " AS $$ BEGIN PERFORM t.step('cast'); RETURN 'a'; END $$",
+    "CREATE CAST (t.pair AS text) WITH FUNCTION t.as_text(t.pair) AS IMPLICIT",
+    "CREATE TABLE t.full (id int PRIMARY KEY, a t.short DEFAULT t.step('default')::text,"
+    " p t.pair, s t.span, e t.short[], doc jsonb, made int GENERATED ALWAYS AS"
+    " (t.step('generated')) STORED, CHECK (t.step('check') = 1))",
+    "CREATE INDEX ON t.full ((t.step('index') + id))",
+    "CREATE INDEX ON t.full (id) WHERE t.step('predicate') = 1",
+    "CREATE INDEX ON t.full USING gist (s)",
+    "CREATE STATISTICS t.more ON (t.step('statistics') + id), (id + 1) FROM t.full",
+    "CREATE FUNCTION t.on_row() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    " PERFORM t.step('trigger'); RETURN NEW; END $$",
+    "CREATE TRIGGER on_row BEFORE INSERT OR UPDATE ON t.full FOR EACH ROW"
+    " EXECUTE FUNCTION t.on_row()",
+    # It applies to all but the owner; the sessions of pgdyno ask the server for an error instead.
+    "ALTER TABLE t.full ENABLE ROW LEVEL SECURITY",
+    "CREATE POLICY seen ON t.full USING (t.step('policy') = 1)",
+    "CREATE VIEW t.shown AS SELECT id, t.step('view') FROM t.full",
+    "CREATE MATERIALIZED VIEW t.kept AS SELECT id, t.step('materialized') FROM t.full",
+    "CREATE RULE also AS ON INSERT TO t.full DO ALSO SELECT t.step('rule')",
+    "CREATE TABLE t.parted (id int, at int) PARTITION BY RANGE ((t.step('partition') + id))",
+    "CREATE TABLE t.first PARTITION OF t.parted FOR VALUES FROM (1) TO (1000)",
+    "CREATE FUNCTION t.equal(t.pair, t.pair) RETURNS boolean IMMUTABLE LANGUAGE plpgsql"
+    " AS $$ BEGIN PERFORM t.step('operator'); RETURN true; END $$",
+    "CREATE OPERATOR t.= (leftarg = t.pair, rightarg = t.pair, function = t.equal)",
+    "CREATE FUNCTION t.more_of(int, int) RETURNS int IMMUTABLE LANGUAGE plpgsql"
+    " AS $$ BEGIN RETURN t.step('aggregate'); END $$",
+    "CREATE AGGREGATE t.together(int) (sfunc = t.more_of, stype = int)",
+    "ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO PUBLIC",
+    "CREATE PUBLICATION all_of_it FOR TABLE t.full",
+    "INSERT INTO t.full SELECT n, 'a' || n % 3, format('(b,%s)', n)::t.pair, t.span(n, n + 2),"
+    """ ARRAY['c', 'd']::t.short[], '{"state": 1}' FROM generate_series(1, 40) AS n""",
+    "INSERT INTO t.parted SELECT n, n FROM generate_series(1, 40) AS n",
+    "ANALYZE t.full",
+    "ANALYZE t.parted",
+)
+# The application's statements, which a superuser's capture finds in pg_stat_statements.
+_USED = (
+    "SELECT a, p, s, made FROM t.full WHERE id = 7 AND a = 'a1'",
+    "SELECT t.step('called') + id FROM t.full WHERE p::text = 'a' AND s && t.span(1, 2)",
+    "SELECT id FROM t.shown WHERE id = 3",
+    "UPDATE t.full SET a = 'a2' WHERE id = 5",
+    "SELECT t.together(at) FROM t.parted WHERE id = 3",
+)
+
+
+@pytest.fixture
+def parts(either_server: ScratchCluster) -> Iterator[Trap]:
+    """A tenant's database in which every part of a table springs a trap, with better namesakes."""
+    with trapped(either_server, is_first=False, is_beside=False) as trap:
+        with connection(trap.target) as session:
+            run_sql(trap.target, "CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA public")
+            session.execute("SET SESSION AUTHORIZATION tenant_better")
+            session.execute("CREATE SCHEMA t")
+            session.execute("SET search_path = pg_catalog")
+            for statement in (_STEP, *_PARTS, *_USED):
+                session.execute(statement)
+        log = either_server.log_path.read_text(errors="replace")
+        yield Trap(trap.target, trap.role, either_server, len(log))
+
+
+def test_no_verb_calls_a_function_that_a_part_of_a_tenants_table_names(
+    parts: Trap, pgdyno: Command, tmp_path: Path
+) -> None:
+    script = tmp_path / "one.sql"
+    script.write_text("SELECT 1;\n")
+    here = server_options(parts.target)
+    captured = tmp_path / "a.capture"
+    kept = tmp_path / "b.with-values.capture"
+    values = ("--keep-values", "--i-may-store-values")
+    commands: dict[tuple[str, ...], int] = {
+        ("doctor", *here): 0,
+        ("settings", *here): 0,
+        ("work-mem", *here): 0,
+        ("watch", *here, "--duration", "2s"): 0,
+        ("init", *here, "-s", "1"): 0,
+        ("bench", *here, "-f", str(script), *QUICK): 3,
+        ("bench", *here, "-b", "select-only", *QUICK): 3,
+        ("drop", "pgbench", *here): 0,
+    }
+    refuse_calls([parts], pgdyno, commands)
+    for path, more in ((captured, ()), (kept, values)):
+        running = pgdyno.start("capture", *here, "-o", path, "--duration", "3s", *more)
+        said = running.wait(60)
+        assert said.code == 0, said.err
+        assert not parts.calls, (more, parts.calls)
+        assert not parts.tenant_is_superuser
