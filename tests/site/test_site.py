@@ -11,9 +11,10 @@ import threading
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 from tests.fixtures.networks import without_network
 from tests.tidy.source import ROOT
 
@@ -135,6 +136,65 @@ def test_the_search_finds_a_word_without_network(how: str, site: Path, browser: 
         page.close()
         server.shutdown()
     assert [url for url in asked if not url.startswith((base, "data:", "blob:"))] == []
+
+
+# What people type -> the pages of which one must come first.
+_QUESTIONS = {
+    "why is my database slow": ("slow-now",),
+    "is synchronous_commit off safe": ("commit", "durability"),
+    "how many connections": ("how-many-connections",),
+    "which disk is faster": ("which-disk",),
+    "upgrade postgres 15 to 18": ("upgrade",),
+    "pgbouncer": ("pooler",),
+    "noise": ("glossary", "method"),
+    "confidence interval": ("glossary", "method"),
+    "pgbench replacement": ("pgbench",),
+    "record production workload": ("capture", "own-workload"),
+    "is it safe on production": ("safety",),
+    "nightly regression ci": ("last-night",),
+    "shared_buffers": ("tuning", "settings"),
+    "install without network": ("install",),
+    "jupyter notebook": ("api",),
+    "tpcc": ("tpcc",),
+}
+
+
+@pytest.mark.browser
+def test_the_search_answers_questions_in_the_words_of_people(site: Path, browser: Browser) -> None:
+    page = browser.new_page()
+    page.goto(f"{site.as_uri()}/index.html")
+    page.get_by_role("button", name="Search").first.click()
+    box = page.locator("input:visible:not([type=checkbox])").first
+    box.wait_for()
+    first = page.locator("a[href*='?h=']").first
+    for question, right in _QUESTIONS.items():
+        box.fill(question)
+        pattern = re.compile(rf"/({'|'.join(right)})\.html")
+        expect(first).to_have_attribute("href", pattern, timeout=60_000)
+    page.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_fits_its_screen_and_the_browser_reports_no_error(
+    width: int, scheme: Literal["light", "dark"], site: Path, browser: Browser
+) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    page = context.new_page()
+    reported: list[str] = []
+    page.on("console", lambda said: reported.append(said.text) if said.type == "error" else None)
+    page.on("pageerror", lambda error: reported.append(str(error)))
+    backgrounds = set()
+    for path in sorted(site.glob("*.html")):
+        page.goto(path.as_uri())
+        too_wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert too_wide <= 0, path.name
+        backgrounds.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert reported == []
+    [background] = backgrounds
+    assert (background == "rgb(255, 255, 255)") == (scheme == "light")
+    context.close()
 
 
 class SilentHandler(http.server.SimpleHTTPRequestHandler):
