@@ -43,7 +43,7 @@ _OF_TURNS, _NEEDS_OF_TURNS = ("tps", "wal_per_tx"), (None, "full-page images")
 _TURN_NS, _TURN_MAX_NS, _TURN_COUNT = 2_500_000_000, 4_000_000_000, 20
 # A setting with such a need has runs that last this part of the time, at most a minute.
 _SLOW_NEEDS, _LONG_SHARE, _LONG_MAX_NS = ("checkpoint", "autovacuum"), 24, 60_000_000_000
-# With so many checkpoints in a run, one more or less does not change it much.
+# One checkpoint more or less does not change a run with this number much.
 _CHECKPOINTS_OF_RUN = 4
 # From the end of a run to the load of the next one.
 _AROUND_NS = 1_000_000_000
