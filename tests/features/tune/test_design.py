@@ -242,6 +242,19 @@ def test_with_another_goal_a_target_under_a_rate_is_a_limit() -> None:
     assert not Tune(question).is_slo_the_goal
 
 
+def test_a_run_is_as_long_as_some_checkpoints_that_the_load_forces() -> None:
+    vacuum = "autovacuum_vacuum_cost_delay=0..100"
+    assert Tune(asked()).long_ns == 60 * 10**9
+    assert Tune(asked(checkpoint_every="3s")).long_ns == 12 * 10**9
+    assert (
+        Tune(asked(checkpoint_every="200ms")).long_ns
+        == Tune(asked()).experiment.workload.duration_ns
+    )
+    # A vacuum needs its time all the same.
+    settings = ("max_wal_size=32MB..8GB", vacuum)
+    assert Tune(asked(checkpoint_every="3s", settings=settings)).long_ns == 60 * 10**9
+
+
 @pytest.mark.parametrize(
     ("slo", "words"), [("p95=20ms", "mean, p50, p99, got p95"), ("fast", "not a latency target")]
 )

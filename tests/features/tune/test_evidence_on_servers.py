@@ -10,7 +10,7 @@ from tests.fixtures.command import Command, server_options
 from tests.fixtures.prove import Proved
 
 from pgdyno.features.tune.evidence import choose
-from pgdyno.features.tune.evidence_of_run import evidence_of
+from pgdyno.features.tune.evidence_of_run import checkpoint_every_ns, evidence_of
 from pgdyno.features.tune.machine import Machine
 from pgdyno.server.find import find
 from pgdyno.store.experiment import Store
@@ -60,3 +60,24 @@ def test_a_full_scan_is_seen_behind_index_reads_and_a_reading_load_gets_no_max_w
         required="none for WAL or scans",
         seen=", ".join(chosen["finds"]) or "none",
     )
+
+
+@pytest.mark.parametrize("version", ["15", "18"])
+def test_the_time_between_forced_checkpoints_is_known_if_the_load_forces_them(
+    new_cluster: Make, pgdyno: Command, tmp_path: Path, version: str
+) -> None:
+    target = new_cluster(version).target
+    run_sql(target, "CREATE TABLE kept (key int)")
+    script = tmp_path / "load.sql"
+    seen = {}
+    for words in ("", "CHECKPOINT;\nSELECT pg_sleep(0.3);\n"):
+        script.write_text(f"INSERT INTO kept VALUES (1);\n{words}")
+        options = ("-f", str(script), "-c", "1", "-T", "6s", "--warmup", "0s", "--allow-write")
+        said = pgdyno("bench", *server_options(target), *options)
+        assert said.code in (0, 3), said.err
+        run = Store(pgdyno.store).find("last").runs()[-1]
+        seen[words != ""] = checkpoint_every_ns(run)
+    assert seen[False] is None
+    # Each transaction has a checkpoint and then sleeps.
+    assert seen[True] is not None
+    assert seen[True] > 0.2e9

@@ -14,6 +14,8 @@ _OPTIMISM = 1.5
 _SCATTER = 0.3
 # A value this number of standard deviations above zero is measured again before untried ones.
 _OUTSTANDING = 4.0
+# A value this number of standard errors above zero takes part in every second round.
+_LIKELY = 2.0
 # From this number of pairs on, a round has one value of a range: the best.
 _PAIRS_OF_BEST = 2
 
@@ -48,6 +50,18 @@ def chosen(
     if is_listed_next and not stands_out(leader, noises):
         return alike[:count]
     return [*alike[: count - 1], leader]
+
+
+def likely(open_arms: Sequence[Arm], noises: Mapping[bool, Noise]) -> Arm | None:
+    """Return the best of the arms that are probably better, None if there is none."""
+
+    def is_likely(arm: Arm) -> bool:
+        scatter, count = noises[arm.in_turns].of_arm(arm), len(arm.log_ratios)
+        error_ratio = scatter.deviation_ratio / math.sqrt(max(count, 1))
+        return count > 0 and scatter.is_known and arm.mean_ratio > _LIKELY * error_ratio
+
+    alone = [arm for arm in open_arms if arm.role == "alone" and is_likely(arm)]
+    return max(alone, key=lambda arm: arm.mean_ratio, default=None)
 
 
 def stands_out(arm: Arm, noises: Mapping[bool, Noise]) -> bool:

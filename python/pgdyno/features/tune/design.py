@@ -43,6 +43,8 @@ _OF_TURNS, _NEEDS_OF_TURNS = ("tps", "wal_per_tx"), (None, "full-page images")
 _TURN_NS, _TURN_MAX_NS, _TURN_COUNT = 2_500_000_000, 4_000_000_000, 20
 # A setting with such a need has runs that last this part of the time, at most a minute.
 _SLOW_NEEDS, _LONG_SHARE, _LONG_MAX_NS = ("checkpoint", "autovacuum"), 24, 60_000_000_000
+# One checkpoint more or less does not change a run with this number much.
+_CHECKPOINTS_OF_RUN = 4
 # From the end of a run to the load of the next one.
 _AROUND_NS = 1_000_000_000
 
@@ -156,9 +158,15 @@ class Tune(Design[TuneDesign]):
 
     @property
     def long_ns(self) -> int:
-        """Return the length of a run that shall contain checkpoints or a vacuum."""
-        share_ns = min(self.asked.budget_ns // _LONG_SHARE, _LONG_MAX_NS)
-        return max(self.experiment.workload.duration_ns, share_ns)
+        """Return the length of a run that shall contain checkpoints or a vacuum.
+
+        Where the load itself forces checkpoints, it is the time of some of them.
+        """
+        long_ns = min(self.asked.budget_ns // _LONG_SHARE, _LONG_MAX_NS)
+        needs = {NEEDS.get(name) for name in self.asked.settings_searched()}
+        if self.asked.checkpoint_every_ns is not None and "autovacuum" not in needs:
+            long_ns = min(long_ns, _CHECKPOINTS_OF_RUN * self.asked.checkpoint_every_ns)
+        return max(self.experiment.workload.duration_ns, long_ns)
 
     @property
     def slow(self) -> frozenset[str]:

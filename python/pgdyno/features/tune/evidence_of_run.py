@@ -50,6 +50,13 @@ def evidence_of(run: StoredRun) -> tuple[Evidence, ...]:
     return tuple(sorted(evidence, key=lambda piece: -piece.strength_ratio))
 
 
+def checkpoint_every_ns(run: StoredRun) -> int | None:
+    """Return the time between two checkpoints that the load forced; None if there are not two."""
+    begin_ns, end_ns = run.measured_span_ns()
+    forced = grown(_one(run, "checkpointer"), "checkpoints_requested", begin_ns, end_ns)
+    return round((end_ns - begin_ns) / forced) if forced is not None and forced >= 2 else None
+
+
 def _of_wal(run: StoredRun, span_ns: tuple[int, int]) -> Iterator[Evidence]:
     wal, checkpoints = _one(run, "wal"), _one(run, "checkpointer")
     written = grown(wal, "bytes", *span_ns)

@@ -25,7 +25,8 @@ class TuneDesign(DecidingDesign):
     is checked before the candidate runs. `slo`, such as "p99=20ms": under a rate, and without
     `metric`, the goal is to lower this latency; otherwise the unchanged server and each run of a
     candidate must meet it. `major`: the server's version, if the spec does not name it. `rules`:
-    values of published rules, which are tried early.
+    values of published rules, which are tried early. `checkpoint_every`: the time between two
+    checkpoints that the load forces, if this was measured; None if it forces none.
     """
 
     kind: Literal["tune"] = "tune"
@@ -38,6 +39,9 @@ class TuneDesign(DecidingDesign):
     keep: tuple[Annotated[str, AfterValidator(kept_condition)], ...] = ()
     slo: Annotated[str, AfterValidator(slo_to_improve)] | None = None
     ram_bytes: Annotated[int, Field(gt=0)] | None = None
+    checkpoint_every_ns: Annotated[DurationNs, Field(gt=0)] | None = Field(
+        default=None, alias="checkpoint_every"
+    )
     major: int | None = None
     budget_ns: Annotated[DurationNs, Field(gt=0)] = Field(default=30 * MINUTE_NS, alias="budget")
 

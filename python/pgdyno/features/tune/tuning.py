@@ -25,7 +25,7 @@ from pgdyno.features.tune.arms import (
     error_of_generation,
     share_error,
 )
-from pgdyno.features.tune.choosing import chosen, ranked, stands_out
+from pgdyno.features.tune.choosing import chosen, likely, ranked, stands_out
 from pgdyno.features.tune.proposals import Value, first_values, further_values, near_values
 from pgdyno.features.tune.question import Question
 from pgdyno.features.tune.together import is_shown, members_of, parts_of, set_arm
@@ -249,7 +249,12 @@ class Tuning:
         if not open_arms:
             return self._last(DECIDED if tried else "there is nothing to measure")
         in_order = ranked(open_arms, self._noises)
-        for kind in dict.fromkeys(arm.kind for arm in in_order):
+        kinds = [arm.kind for arm in in_order]
+        leader = likely(open_arms, self._noises)
+        if leader is not None and leader.candidate not in self._members:
+            # What is probably better has a pair in every second round, before untried settings.
+            kinds.insert(0, leader.kind)
+        for kind in dict.fromkeys(kinds):
             if steps := self._affordable([arm for arm in in_order if arm.kind == kind]):
                 return steps
         return self._last(TIME_OVER)

@@ -31,6 +31,7 @@ if wanted.body:
     from pgdyno.quantities import counted
     from pgdyno.report.block_text import answer_text
     from pgdyno.report.html import answer_page
+    from pgdyno.report.short_text import shortened
     from pgdyno.server.find import find
     from pgdyno.server.sql_script import statements_of
     from pgdyno.server.target import refuse_what_the_engine_lacks
@@ -155,6 +156,7 @@ _crashes, _answer = under(CRASHES), under(ANSWER)
 @options.scratch_that_crashes
 @_answer("--note", default="", metavar="TEXT", help="Remark to keep with the result.")
 @options.results
+@options.verbose
 def command(**given: Any) -> int:
     """Let a server crash under load, recover it, and check every acknowledged commit.
 
@@ -172,7 +174,10 @@ def command(**given: Any) -> int:
     answer = crash_blocks(document)
     page = outcome.folder.write_report(answer_page(answer))
     outcome.folder.seal()
-    text = f"{answer_text(answer, output.width())}\n{'report':12}{page}"
+    shown = answer_text(answer, output.width(), "full" if given["verbose"] else "short")
+    text = f"{shown}\n{'report':12}{page}"
+    if not given["verbose"]:
+        text = shortened(text, f"pgdyno show -v {outcome.folder.number}")
     options.write(text, json.dumps(document, indent=2, ensure_ascii=False), given["json_to"])
     codes = [_code(document)]
     if outcome.error is not None:

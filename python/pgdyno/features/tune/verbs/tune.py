@@ -28,7 +28,7 @@ if wanted.body:
     from pgdyno.features.tune import planning
     from pgdyno.features.tune.catalogue import Risk
     from pgdyno.features.tune.evidence import choose, unusual_values
-    from pgdyno.features.tune.evidence_of_run import evidence_of
+    from pgdyno.features.tune.evidence_of_run import checkpoint_every_ns, evidence_of
     from pgdyno.features.tune.findings import TuneFindings
     from pgdyno.features.tune.space import check_risks, dimensions
     from pgdyno.features.tune.spec import TuneDesign
@@ -43,6 +43,7 @@ if wanted.body:
     from pgdyno.spec.designs import BenchDesign
     from pgdyno.spec.units import duration_ns
     from pgdyno.store.experiment import Store
+    from pgdyno.store.stored_run import StoredRun
 
 _option, _search = under(LOAD), under("Search")
 _EVIDENCE_NS = 10_000_000_000
@@ -123,6 +124,7 @@ _EVIDENCE_NS = 10_000_000_000
 @options.gates
 @options.progress
 @options.results
+@options.verbose
 def command(**given: Any) -> int:
     """Search settings that make this load better, until the time is over or all is decided.
 
@@ -159,7 +161,7 @@ def _tuned(given: dict[str, Any], lent: LentCluster) -> int:
     planning.refuse_short_budget(asked.experiment.workload, given["budget"])
     began_ns = monotonic_ns()
     known = _known(asked, given)
-    has_first_run = not given["searched"]
+    has_first_run, checkpoint_every = not given["searched"], None
     if has_first_run:
         if given["print_spec"]:
             raise SpecError(
@@ -169,7 +171,9 @@ def _tuned(given: dict[str, Any], lent: LentCluster) -> int:
         if given["dry_run"]:
             output.data("\n".join(planning.lines_of_choice(asked.experiment, known, risks)))
             return 0
-        given["searched"] = _chosen(asked, known, given["store"], risks, lent)
+        run = _first_run(asked, given["store"], lent)
+        checkpoint_every = checkpoint_every_ns(run)
+        given["searched"] = _chosen(asked, known, run, risks)
     # Lists of values are complete.
     ranges = [text for text in given["searched"] if "=" not in text or ".." in text]
     named = {text.partition("=")[0].strip().lower() for text in ranges}
@@ -179,6 +183,8 @@ def _tuned(given: dict[str, Any], lent: LentCluster) -> int:
     design = {name: given[name] for name in ("classes", "slo", "budget")}
     design |= {"keep": given["limits"], "metric": given["goal"]}
     if has_first_run:
+        if checkpoint_every is not None:
+            design["checkpoint_every"] = f"{checkpoint_every // 1_000_000}ms"
         # It is part of the time that the user gave.
         left_ns = duration_ns(given["budget"], what="--budget") - (monotonic_ns() - began_ns)
         design["budget"] = f"{max(left_ns // 1_000_000, 1)}ms"
@@ -218,14 +224,8 @@ def _known(asked: AskedExperiment, given: dict[str, Any]) -> planning.Known:
     return planning.known_of_scratch(asked.experiment, binaries)
 
 
-def _chosen(
-    asked: AskedExperiment,
-    known: planning.Known,
-    store: str | None,
-    risks: tuple[Risk, ...],
-    lent: LentCluster,
-) -> tuple[str, ...]:
-    """Return the settings to search, from the evidence of one measured run; print each reason."""
+def _first_run(asked: AskedExperiment, store: str | None, lent: LentCluster) -> StoredRun:
+    """Return one measured run of the load, which is the evidence."""
     output.note("evidence: one run of the load as it is")
     # A short run has too few checkpoints and samples for a choice.
     length_ns = max(asked.experiment.workload.duration_ns, _EVIDENCE_NS)
@@ -246,8 +246,15 @@ def _chosen(
     runs = outcome.folder.runs()
     if not runs:
         raise ServerError("The first run could not be kept.", hint="see the messages above")
+    return runs[-1]
+
+
+def _chosen(
+    asked: AskedExperiment, known: planning.Known, run: StoredRun, risks: tuple[Risk, ...]
+) -> tuple[str, ...]:
+    """Return the settings to search, from the evidence of one measured run; print each reason."""
     unusual = tuple(unusual_values(known.now, known.machine.major))
-    chosen = choose(evidence_of(runs[-1]), known.machine, risks, unusual=unusual)
+    chosen = choose(evidence_of(run), known.machine, risks, unusual=unusual)
     if not chosen:
         raise RefusedError(
             "The run shows no evidence that a setting limits this load, so nothing is searched.",

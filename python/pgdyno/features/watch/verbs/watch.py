@@ -41,6 +41,7 @@ if wanted.body:
     from pgdyno.observe.session import STATEMENT_TIMEOUT_MS
     from pgdyno.report.block_text import answer_text, block_lines
     from pgdyno.report.html import answer_page
+    from pgdyno.report.short_text import shortened
     from pgdyno.report.text_page import TextPage, clipped, joined, one_line
     from pgdyno.server.nodes import node_statements
     from pgdyno.store.experiment import Store
@@ -97,6 +98,7 @@ _STATEMENT_WIDTH = 44
     first=True,
 )
 @options.results
+@options.verbose
 def command(**given: Any) -> int:
     """Observe a server: read-only, two connections, at most 2 s per statement.
 
@@ -194,10 +196,12 @@ def _show(
     answer = watch_blocks(replace(watch_findings(folder), document=document))
     with folder.amending("report.html"):
         page = folder.write_report(answer_page(answer, folder.remarks()))
-    text = answer_text(answer, output.width())
+    text = answer_text(answer, output.width(), "full" if given["verbose"] else "short")
     if given["compared"] and changes is not None:
         text = joined(block_lines(TextPage(output.width()), [changes_section(changes)]))
     text += f"\n{'report':12}{page}"
+    if not given["verbose"] and changes is None:
+        text = shortened(text, f"pgdyno show -v {folder.number}")
     options.write(text, json.dumps(document, indent=2, ensure_ascii=False), given["json_to"])
 
 
