@@ -232,3 +232,8 @@ def printable(text: str) -> str:
     A JSON document stays valid: it has such characters only inside of strings.
     """
     return _CONTROL.sub(lambda match: json.dumps(match[0])[1:-1], text)
+
+
+def printable_json(text: str) -> str:
+    """Return a JSON document whose texts are printable after a program has read them, too."""
+    return _CONTROL.sub(lambda match: json.dumps(match[0])[1:-1].replace("\\", r"\\"), text)

@@ -144,10 +144,10 @@ def test_a_journal_of_an_older_version_is_read_and_undone_after_a_confirmation(
 
 
 def test_a_specification_of_this_user_is_not_his_in_another_result(pgdyno: Command) -> None:
-    one, other = (Store(pgdyno.store).create(name, "bench") for name in ("one", "other"))
-    one.write_spec('name = "one"\n')
-    assert one.is_spec_ours
-    shutil.copy(one.folder / "spec.toml", other.folder / "spec.toml")
+    source, other = (Store(pgdyno.store).create(name, "bench") for name in ("one", "other"))
+    source.write_spec('name = "one"\n')
+    assert source.is_spec_ours
+    shutil.copy(source.folder / "spec.toml", other.folder / "spec.toml")
     assert not other.is_spec_ours
 
 

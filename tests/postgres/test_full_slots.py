@@ -1,4 +1,4 @@
-"""A server that takes no more sessions in the middle of a run is full, and neither lost nor down."""
+"""A server that takes no more sessions in the middle of a run is full, neither lost nor down."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from tests.report import examples
 from pgdyno.analysis.estimate import without_interval
 from pgdyno.analysis.where import LatencyPart, WhereTheTimeGoes
 from pgdyno.report import palette
+from pgdyno.report.embed import captioned_json
 from pgdyno.report.parts import (
     fold,
     in_bar_order,
@@ -153,3 +155,10 @@ def test_a_class_with_one_look_has_its_own_name_and_a_shared_look_says_how_many(
     names = [name for name, _ in legend_of_parts(parts_of_all([bar]))]
     assert "disk and WAL (IO)" in names
     assert "internal locks (LWLock): 2 more" in names
+
+
+def test_texts_of_charts_are_printable_after_the_page_has_read_them() -> None:
+    hostile = "a\u202eb\u200bc\x1bd<e\U000e0041"
+    read = json.loads(captioned_json("n", hostile, ()))
+    assert read["caption"].startswith("a\\u202eb\\u200bc")
+    assert not set(read["caption"]) & {"\u202e", "\u200b", "\U000e0041"}

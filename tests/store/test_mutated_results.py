@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 import tarfile
 from collections.abc import Callable
@@ -13,6 +14,9 @@ from typing import Any
 import pytest
 
 from pgdyno.cli.main import _run
+from pgdyno.errors import StoreError
+from pgdyno.store import parquet
+from pgdyno.store.schema import INTERVALS
 
 TESTS = Path(__file__).parents[1]
 STORED = (
@@ -118,6 +122,41 @@ def test_a_watch_whose_figures_are_words_is_named(
     said = " ".join(capsys.readouterr().err.split())
     assert "cannot be read" in said
     assert "nternal error" not in said
+
+
+def test_numbers_of_thousands_of_digits_crash_no_verb(
+    results: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = tmp_path / "good"
+    shutil.copytree(GOOD, good)
+    identity = json.loads((good / "experiment.json").read_text())
+    (good / "experiment.json").write_text(json.dumps({**identity, "number": 777}))
+    source = results[0]
+    texts = [path for path in source.rglob("*") if path.suffix in (".json", ".jsonl", ".toml")]
+    for number, path in enumerate(sorted(texts)):
+        bad = tmp_path / f"bad{number}"
+        shutil.copytree(source, bad)
+        long = re.sub(rb"([:=] ?)[0-9]+", rb"\g<1>" + b"9" * 5000, path.read_bytes(), count=1)
+        (bad / path.relative_to(source)).write_bytes(long)
+        assert_every_verb_answers(bad, good, tmp_path, capsys.readouterr)
+        shutil.rmtree(bad)
+
+
+def test_a_small_file_with_more_values_than_memory_is_refused_unread(
+    results: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = next(results[0].rglob("intervals.parquet"))
+    assert parquet.read_arrays(path, INTERVALS)["time_ns"].size
+    big = tmp_path / "intervals.parquet"
+    parquet.cursor().execute(
+        f"COPY (SELECT rows.* FROM (SELECT * FROM read_parquet('{path}') LIMIT 1) AS rows,"
+        f" range(20000)) TO '{big}' (FORMAT parquet, COMPRESSION zstd)"
+    )
+    monkeypatch.setattr(parquet, "_values_max", lambda: 100_000)
+    with pytest.raises(StoreError, match="values, and the memory is enough for 100,000"):
+        parquet.read_arrays(big, INTERVALS)
+    with pytest.raises(StoreError, match="values, and the memory is enough for 100,000"):
+        parquet.read_many([big, path], INTERVALS)
 
 
 def assert_every_verb_answers(bad: Path, good: Path, store: Path, read: Callable[[], Any]) -> None:

@@ -1,7 +1,7 @@
 //! The limits of one answer, so that no server keeps the engine, or its memory, without an end.
 //!
-//! They hold for all that the engine asks outside the load: logins, statements of its own, and the
-//! preparation of the load's sessions. The load itself ends with its duration.
+//! They hold for all that the engine asks outside the load: logins, the statements of its blocking
+//! sessions, and the preparation of the load's sessions. The load itself ends with its duration.
 
 use std::time::{Duration, Instant};
 

@@ -26,6 +26,7 @@ from pgdyno.server.cluster_conf import SPARE_CONNECTIONS
 from pgdyno.server.conninfo import Resolved, refuse_silent_target, resolve
 from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.server.pgbench_tables import PGBENCH
+from pgdyno.spec.base import NAME_LENGTH_MAX
 from pgdyno.spec.experiment import (
     Dataset,
     Design,
@@ -429,5 +430,7 @@ def _clients(options: dict[str, Any], scripts: Sequence[Script], dataset: Datase
 
 
 def _default_name(verb: str, scripts: tuple[Script, ...]) -> str:
+    """Return a name for the result; a file may have a name that no result may have."""
     stems = [Path(script.name).name.removesuffix(".sql") for script in scripts]
-    return f"{verb} {' + '.join(stems)}"
+    name = f"{verb} {' + '.join(stems)}"
+    return "".join(sign if sign.isprintable() else "?" for sign in name)[:NAME_LENGTH_MAX]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pgdyno.redaction import redacted
+from pgdyno.redaction import printable_json, redacted
 from pgdyno.report import svg
 from pgdyno.report.chart import POINTS_MAX, Chart, Flag, Line, Values, thin, thin_axis
 from pgdyno.report.palette import MODEL_DASH
@@ -39,7 +39,7 @@ def captioned_json(name: str, caption: str, charts: Iterable[Chart]) -> str:
         "charts": shown,
     }
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return printable_json(text.replace("<", "\\u003c"))
 
 
 def _chart(chart: Chart, axes: Axes, flags: Flags) -> dict[str, Any]:

@@ -416,7 +416,10 @@ def _opened(target: Target, application_name: str) -> Connection:
             with without_pg_environment():
                 connection = _begun({**parameters, "application_name": application_name})
             return _made_ready(connection, target)
-        except psycopg.Error as error:
+        except (psycopg.Error, UnicodeError) as error:
+            if isinstance(error, UnicodeError):
+                # psycopg encodes names of hosts as the domain name system has them.
+                error = psycopg.OperationalError("could not translate host name")
             # The chained text may name the password's source.
             said = failure(target, error)
             _remember_silence(target, error)

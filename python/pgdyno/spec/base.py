@@ -23,7 +23,7 @@ from pgdyno.spec.units import SECOND_NS as SECOND_NS
 from pgdyno.spec.units import duration_exactly, duration_ns
 
 _DURATION_NS_MAX = 31 * 24 * 60 * MINUTE_NS
-_NAME_LENGTH_MAX = 200
+NAME_LENGTH_MAX = 200
 
 
 def _duration(value: object) -> int:
@@ -47,9 +47,9 @@ def _ratio(value: object) -> float:
 
 
 def _name(value: str) -> str:
-    if not 0 < len(value) <= _NAME_LENGTH_MAX or not value.isprintable():
+    if not 0 < len(value) <= NAME_LENGTH_MAX or not value.isprintable():
         shown = value if len(value) < 40 else value[:40] + "..."
-        raise ValueError(f"one line of 1 to {_NAME_LENGTH_MAX} printable characters, got {shown!r}")
+        raise ValueError(f"one line of 1 to {NAME_LENGTH_MAX} printable characters, got {shown!r}")
     return value
 
 

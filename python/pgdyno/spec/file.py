@@ -51,8 +51,11 @@ def read_spec(path: Path) -> SpecFile:
     text = read_text(path)
     try:
         document: dict[str, Any] | None = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"{path} is not TOML: {error}.", hint="see toml.io, or examples/") from None
+    except ValueError as error:
+        # TOML has no limit of digits, Python has.
+        is_toml = isinstance(error, tomllib.TOMLDecodeError)
+        why = error if is_toml else "a number has more digits than can be read"
+        raise SpecError(f"{path} is not TOML: {why}.", hint="see toml.io, or examples/") from None
     except RecursionError:
         document = None
     try:

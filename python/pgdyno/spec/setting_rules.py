@@ -17,6 +17,8 @@ from typing import Literal
 
 MAJORS = (14, 15, 16, 17, 18)
 # strtol with base 0: octal after a zero, hexadecimal after 0x.
+# More than 2^64 has.
+_DIGITS_MAX = 24
 _WHOLE = re.compile(r"\s*([-+]?)(?:0[xX]([0-9a-fA-F]+)|(0[0-7]*)|([1-9][0-9]*))", re.ASCII)
 # strtod: decimal or hexadecimal.
 _REAL = re.compile(
@@ -133,7 +135,7 @@ def in_units(text: str, rule: SettingRule) -> float | None:
     if is_integer and not after.startswith((".", "e", "E")):
         if whole is None:
             return None
-        number = float(_whole(whole))
+        number = _whole(whole)
     else:
         match = _REAL.match(text)
         if match is None:
@@ -249,9 +251,13 @@ def _object_to_number(text: str, rule: SettingRule) -> str | None:
     return None if is_inside else f"must be from {span}"
 
 
-def _whole(match: re.Match[str]) -> int:
+def _whole(match: re.Match[str]) -> float:
+    """Return a whole number; infinity for one with more digits than any setting takes."""
     sign, hexadecimal, octal, decimal = match.groups()
-    number = int(hexadecimal, 16) if hexadecimal else int(octal, 8) if octal else int(decimal)
+    if len(hexadecimal or octal or decimal) > _DIGITS_MAX:
+        number = math.inf
+    else:
+        number = int(hexadecimal, 16) if hexadecimal else int(octal, 8) if octal else int(decimal)
     return -number if sign == "-" else number
 
 

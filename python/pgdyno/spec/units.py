@@ -21,7 +21,9 @@ _DURATION_NS = {
     "d": 86_400_000_000_000,
 }
 _SIZE_BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
-_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+# No quantity has more digits, and Python counts some thousand of them as infinite.
+_NUMBER = r"([0-9]{1,20}(?:\.[0-9]{1,20})?)"
+_QUANTITY = re.compile(rf"\s*{_NUMBER}\s*([A-Za-z]*)\s*")
 
 
 def duration_ns(text: str | float, *, what: str = "duration") -> int:
@@ -68,7 +70,7 @@ def _split(text: str | float, what: str, units: dict[str, int], default: str) ->
 # Tables and their keys at fill factor 100: 748 MiB at scale 50, 299 MiB at scale 20 (measured on
 # PostgreSQL 15).
 _BYTES_EACH_SCALE = 15_690_000
-_OF_RAM = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*x\s*RAM\s*", re.IGNORECASE)
+_OF_RAM = re.compile(rf"\s*{_NUMBER}\s*x\s*RAM\s*", re.IGNORECASE)
 
 
 def scale_for(size: str, *, ram_bytes: int | None = None) -> int:

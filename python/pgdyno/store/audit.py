@@ -76,7 +76,7 @@ def read_journal(path: Path, result: str) -> Journal:
         entry, seal = _entry(line, result, seals[-1])
         read.append(entry)
         seals += [seal] * bool(seal)
-    # Whoever can write into the store can cut off the end of a journal, too.
+    # A user who can write into the store can cut off the end of a journal, too.
     is_cut = not is_last_kept(result, seals)
     entries, damaged = [], []
     for number, (line, entry) in enumerate(zip(lines, read, strict=True), 1):

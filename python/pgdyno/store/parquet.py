@@ -7,6 +7,7 @@ no extensions.
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import tempfile
 import threading
@@ -119,6 +120,8 @@ def read_arrays(source: Path, table: Table, where: str = "", *, is_flat: bool = 
     condition = f"WHERE time_ns IS NOT NULL {'AND ' + where if where else ''}"
     placed = f"SELECT *, row_number() OVER () AS {_PLACE} FROM {relation} {condition}"
     try:
+        if source.suffix != ".jsonl":
+            _refuse_more_than_memory([source])
         arrays = _fetched(placed, [], [], {})
     except Exception as error:  # As above.
         raise _unreadable(source, error) from error
@@ -139,6 +142,7 @@ def read_many(sources: Sequence[Path], table: Table) -> list[Arrays]:
     )
     is_large = sum(source.stat().st_size for source in sources) > _LARGE_BYTES * len(sources)
     try:
+        _refuse_more_than_memory(sources)
         lists, texts = (_lists(table), _distinct_texts(placed, table)) if is_large else ([], {})
         arrays = _flat(_fetched(placed, [_FILE], lists, texts), table)
     except Exception as error:  # As above.
@@ -146,6 +150,23 @@ def read_many(sources: Sequence[Path], table: Table) -> list[Arrays]:
     edges = np.searchsorted(arrays.pop(_FILE).astype(np.int64), np.arange(len(sources) + 1))
     whole = _with_plain_types(arrays, table)
     return [_rows(whole, int(begin), int(end)) for begin, end in itertools.pairwise(edges)]
+
+
+def _refuse_more_than_memory(sources: Sequence[Path]) -> None:
+    """Raise StoreError if the values of Parquet files need more memory than this host can give.
+
+    A file of a kilobyte may have a billion equal values.
+    """
+    listed = ", ".join(map(literal, sources))
+    counted = f"SELECT coalesce(sum(num_values), 0) FROM parquet_metadata([{listed}])"
+    [(count,)] = cursor().execute(counted).fetchall()
+    if count > (most := _values_max()):
+        raise StoreError(f"it has {count:,} values, and the memory is enough for {most:,}")
+
+
+def _values_max() -> int:
+    """Return how many values fit into a quarter of the memory, each with its copy."""
+    return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) // 4 // 16
 
 
 def _distinct_texts(placed: str, table: Table) -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""No value of a row is in the result of a captured load, although the server's messages quote it."""
+"""No value of a row is in the result of a captured load, though the server's messages quote it."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ pub(super) struct Connector<'s> {
     counts: ConnectionCounts,
     /// From socket to ReadyForQuery.
     durations: Histogram,
-    /// Why the last connection was not made during the load, if nobody was told of such a reason.
+    /// Why the last connection was not made during the load, if it is news for the coordinator.
     news: Option<Box<Refusal>>,
     told: Option<String>,
 }
@@ -304,7 +304,7 @@ impl<'s> Connector<'s> {
         self.counts
     }
 
-    /// Take the reason why a connection was not made during the load. Each is told once.
+    /// Take the reason why a connection was not made during the load. Each is news once.
     pub(super) fn take_news(&mut self) -> Option<Box<Refusal>> {
         self.news.take()
     }
