@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from pgdyno.features.tune.arms import Arm, Noise
+from pgdyno.features.tune.arms import Arm, Kind, Noise
 from pgdyno.features.tune.question import Question
 
 # The candidate with the highest mean plus this number of standard errors is measured next.
@@ -32,6 +32,17 @@ def ranked(open_arms: Sequence[Arm], noises: Mapping[bool, Noise]) -> list[Arm]:
         return math.inf if arm.hint_ratio is None else arm.hint_ratio + _OPTIMISM * scatter
 
     return sorted(open_arms, key=promise, reverse=True)
+
+
+def kinds_in_order(in_order: Sequence[Arm], noises: Mapping[bool, Noise]) -> list[Kind]:
+    """Return the kinds of round, the most promising first.
+
+    The kind of a value that stands out comes before kinds that were not tried: these may need long
+    runs or restarts, and the value needs one more pair.
+    """
+    ahead = [arm for arm in in_order if stands_out(arm, noises)]
+    ahead.sort(key=lambda arm: -arm.mean_ratio)
+    return list(dict.fromkeys(arm.kind for arm in [*ahead[:1], *in_order]))
 
 
 def chosen(

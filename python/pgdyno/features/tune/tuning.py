@@ -25,7 +25,7 @@ from pgdyno.features.tune.arms import (
     error_of_generation,
     share_error,
 )
-from pgdyno.features.tune.choosing import chosen, ranked, stands_out
+from pgdyno.features.tune.choosing import chosen, kinds_in_order, ranked, stands_out
 from pgdyno.features.tune.proposals import Value, first_values, further_values, near_values
 from pgdyno.features.tune.question import Question
 from pgdyno.features.tune.together import is_shown, members_of, parts_of, set_arm
@@ -249,7 +249,7 @@ class Tuning:
         if not open_arms:
             return self._last(DECIDED if tried else "there is nothing to measure")
         in_order = ranked(open_arms, self._noises)
-        for kind in dict.fromkeys(arm.kind for arm in in_order):
+        for kind in kinds_in_order(in_order, self._noises):
             if steps := self._affordable([arm for arm in in_order if arm.kind == kind]):
                 return steps
         return self._last(TIME_OVER)
