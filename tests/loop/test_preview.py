@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.fixtures import needs
 
 from pgdyno.designs import design_of
+from pgdyno.loop.preview import least_ns as least_ns_of
 from pgdyno.loop.preview import preview, warnings_before
 from pgdyno.spec.experiment import (
     CompareDesign,
@@ -35,6 +36,28 @@ def disk_gb(*variants: Variant) -> float:
     size = re.search(r"disk +about ([0-9.]+) GB", preview(asked, design_of(asked)))
     assert size is not None
     return float(size[1])
+
+
+def test_a_budget_is_called_too_small_only_below_the_least_time_of_its_rounds() -> None:
+    asked = Experiment(
+        name="budget",
+        server=Server(scratch=Scratch(version="15")),
+        dataset=PgbenchDataset(scale=1),
+        workload=Workload(scripts=(Script(builtin="tpcb-like"),), duration="5s", warmup="1s"),
+        variant=(
+            Variant(name="a", settings={"synchronous_commit": "off"}),
+            Variant(name="b", settings={"synchronous_commit": "on"}),
+        ),
+        design=CompareDesign(),
+    )
+    least_ns = least_ns_of(asked, design_of(asked))
+    # Two pilots and three rounds of two runs, each with six seconds of load, and at most a second
+    # around it: a comparison with such a budget ended in time.
+    assert least_ns <= 8 * 7e9
+    for budget_ns, is_warned in ((least_ns, False), (least_ns - 1_000_000_000, True)):
+        design = CompareDesign(budget=f"{budget_ns // 1_000_000}ms")
+        warned = list(warnings_before(asked.with_fields(design=design), design_of(asked)))
+        assert any("too small for a verdict" in text for text in warned) == is_warned, warned
 
 
 @needs.POSTGRESQL_15

@@ -18,8 +18,8 @@ from pgdyno.spec.experiment import UNCHANGED, Experiment, Variant
 from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop
 from pgdyno.spec.setting_rules import MAJORS, snapshot
 
-# Time of a run in addition to its load: reset, counters, connecting, storing.
-_AROUND_NS = 3_000_000_000
+# Least time of a run in addition to its load: reset, counters, connecting, storing.
+_AROUND_NS = 1_000_000_000
 _RESTART_NS = 3_000_000_000
 _SHOWN_RUNS = 12
 _WIDTH, _INDENT = 100, " " * 12
@@ -66,7 +66,7 @@ def warnings_before(experiment: Experiment, design: type[Design[Any]]) -> Iterat
     if budget_ns is None or not design.rounds_needed:
         return
     pilots_ns, round_ns = _costs_ns(experiment, design)
-    needed_ns = pilots_ns + design.rounds_needed * round_ns
+    needed_ns = least_ns(experiment, design)
     if budget_ns < needed_ns:
         enough = f"which needs at least {design.rounds_needed} rounds, about"
         yield (
@@ -76,6 +76,12 @@ def warnings_before(experiment: Experiment, design: type[Design[Any]]) -> Iterat
     if budget_ns < pilots_ns + round_ns:
         took = duration_text(pilots_ns + round_ns)
         yield f"one round is carried out all the same, which takes about {took}"
+
+
+def least_ns(experiment: Experiment, design: type[Design[Any]]) -> int:
+    """Return the least time of the pilots and of the rounds that an interval needs."""
+    pilots_ns, round_ns = _costs_ns(experiment, design)
+    return pilots_ns + design.rounds_needed * round_ns
 
 
 def _costs_ns(experiment: Experiment, design: type[Design[Any]]) -> tuple[int, int]:
@@ -150,8 +156,7 @@ def _effort(experiment: Experiment, design: type[Design[Any]], run_ns: int) -> I
     if not design.rounds_needed:
         yield f"time        at most {budget}"
         return
-    pilots_ns, round_ns = _costs_ns(experiment, design)
-    needed = duration_text(pilots_ns + design.rounds_needed * round_ns)
+    needed = duration_text(least_ns(experiment, design))
     most = f"at most {counted(count, 'run')} and {budget}"
     yield f"time        {most}; an interval needs {design.rounds_needed} rounds, {needed}"
 

@@ -33,6 +33,7 @@ class Simulated:
     `range_count`: settings with a range. `noise_ratio`: of one run. `run_s`: what a run takes.
     `disturbance`: how the speed of the machine changes with time. `turn_s`: what a turn takes, 0 if
     each candidate needs a separate run; a load with turns takes `run_s` more than its turns.
+    `apart`: settings that need a restart, so no turns; `slow`: settings that need long runs.
     """
 
     surface: Surface
@@ -45,6 +46,9 @@ class Simulated:
     run_s: float = 8
     disturbance: Disturbance = "drift"
     turn_s: float = 0
+    apart: frozenset[str] = frozenset()
+    slow: frozenset[str] = frozenset()
+    long_s: float = 33
 
     @property
     def space(self) -> list[Dimension]:
@@ -88,7 +92,7 @@ class Tuned:
 def tuned(server: Simulated, seed: int) -> Tuned:
     """Carry one tuning out in simulated time; runs differ by a tenth in what they cost."""
     rng = np.random.default_rng(seed)
-    at_once = frozenset(server.now if server.turn_s else ())
+    at_once = frozenset(server.now if server.turn_s else ()) - server.apart - server.slow
     asked = Question(
         server.space,
         server.now,
@@ -97,12 +101,19 @@ def tuned(server: Simulated, seed: int) -> Tuned:
         server.rules or {},
         {},
         at_once=at_once,
-        step_ns={"turn": _ns(server.turn_s or 2.5), "run": _ns(server.run_s)},
+        slow=server.slow,
+        restarting=server.apart,
+        step_ns={
+            "turn": _ns(server.turn_s or 2.5),
+            "run": _ns(server.run_s),
+            "long run": _ns(server.long_s),
+        },
     )
     tuning, spent_s, costs = Tuning(asked), 0.0, {}
     machine, round_before, left = _machine(server, rng), 0, 0
     while (step := tuning.next()) is not None:
-        cost_s = server.run_s * rng.uniform(0.9, 1.1)
+        usual_s = server.long_s if step.length == "long run" else server.run_s
+        cost_s = usual_s * rng.uniform(0.9, 1.1)
         if step.in_turns:
             around_s = cost_s if round_before != step.round and not left else 0.0
             left = len(tuning.due()) - 1
@@ -178,6 +189,6 @@ def only_together(point: Mapping[str, str]) -> float:
     return 0.5 if longer and larger else -0.02 * (longer or larger)
 
 
-def planted(gain: float) -> Surface:
+def planted(gain: float, name: str = "random_page_cost") -> Surface:
     """Return a surface on which half of the range of one setting is better by this log ratio."""
-    return lambda point: gain * (int(point["random_page_cost"]) > 8)
+    return lambda point: gain * (int(point[name]) > 8)

@@ -132,6 +132,15 @@ def test_turns_prove_a_double_gain_among_six_settings_in_four_minutes() -> None:
     assert share([outcome.covers for outcome in outcomes if outcome.claims]) >= 0.95
 
 
+def test_a_first_pair_far_above_the_noise_is_repeated_before_slower_kinds_of_run_begin() -> None:
+    surface = planted(math.log(10), "shared_buffers")
+    server = Simulated(surface, (), 6, RULES, 0.05, True, 240, 10, turn_s=TURN_S)
+    slow = frozenset(("max_wal_size", "checkpoint_timeout"))
+    server = replace(server, apart=frozenset(("shared_buffers",)), slow=slow, long_s=13)
+    outcomes = [tuned(server, seed) for seed in range(SHORT // 2)]
+    assert share([set(outcome.proposed) == {"shared_buffers"} for outcome in outcomes]) >= 0.8
+
+
 def test_a_value_that_is_a_third_faster_is_found_within_four_minutes() -> None:
     server = Simulated(one_value, (3,), noise_ratio=0.1, budget_s=240)
     outcomes = [tuned(server, seed) for seed in range(SHORT)]

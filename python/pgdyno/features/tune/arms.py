@@ -38,6 +38,8 @@ _SHARED_RATIO = 2 / 3
 _MISSING_PAIRS_MAX = 1000
 
 Look = Literal["early", "planned"]
+Kind = tuple[Length, bool]
+"""How long the runs of a round are, and whether they restart the server."""
 
 
 @dataclass
@@ -69,7 +71,7 @@ class Arm:
     changes: Point = field(default_factory=dict)
 
     @property
-    def kind(self) -> tuple[Length, bool]:
+    def kind(self) -> Kind:
         """Return what the arms of a round have in common."""
         return self.length, self.restarts
 
