@@ -64,6 +64,13 @@ def test_ticks_below_one_have_as_many_decimals_as_they_need() -> None:
     assert [label for _, label in scale.ticks] == ["0", "0.25", "0.5", "0.75", "1"]
 
 
+@pytest.mark.parametrize("high", [0, -1, 5e-324])
+def test_values_that_are_all_zero_still_have_an_axis(high: float) -> None:
+    scale = axis.linear(0, high, start_px=200, end_px=0)
+    assert scale.low < scale.high
+    assert scale.at(0) == 200
+
+
 def test_logarithmic_ticks_are_1_2_5_when_the_range_is_short() -> None:
     scale = axis.logarithmic(7, 68, start_px=200, end_px=0)
     assert [label for _, label in scale.ticks] == ["5", "10", "20", "50", "100"]

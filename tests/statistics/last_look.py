@@ -19,7 +19,7 @@ from pgdyno.analysis.estimate import t_quantile
 from pgdyno.analysis.intervals import look, planned_looks, sequential_t
 
 DEVIATION = 0.05
-PERIODS = (2.3, 3.0, 3.7, 4.0, 5.0, 6.0, 7.7, 8.0, 11.0, 16.0, 23.0, 40.0)
+PERIODS = (2.0, 2.3, 3.0, 3.7, 4.0, 5.0, 6.0, 7.7, 8.0, 11.0, 16.0, 23.0, 40.0)
 
 
 def quiet(rng: np.random.Generator, count: int, runs: int) -> FloatArray:

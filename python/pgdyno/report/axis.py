@@ -48,9 +48,9 @@ class Axis:
 def linear(low: float, high: float, *, start_px: float, end_px: float, about: int = 4) -> Axis:
     """Return an axis whose ends are ticks at multiples of 1, 2, 2.5 or 5.
 
-    If no value is above `low`, the axis ends at `low` + 1.
+    If no value is above `low`, or only by less than 1e-300, the axis ends at `low` + 1.
     """
-    high = high if high > low else low + 1
+    high = high if high - low > 1e-300 else low + 1
     step = _step((high - low) / about)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     values = [n * step for n in range(first, max(last, first + 1) + 1)]

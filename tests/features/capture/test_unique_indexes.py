@@ -55,6 +55,8 @@ LOGGED = (
         " DO UPDATE SET gone = NULL",
         "U{}@x.example",
     ),
+    # Without ON CONFLICT only new values are taken.
+    ("INSERT INTO person (email) VALUES ($1) RETURNING id", "new{}@y.example"),
 )
 
 
@@ -70,7 +72,7 @@ class Copied:
 def log_of(database: str) -> str:
     lines = []
     for number in range(60):
-        text, values = LOGGED[number % 2]
+        text, values = LOGGED[number % len(LOGGED)]
         head = f"2026-11-20 10:00:{number:02}.100 UTC [5001] app@{database} "
         given = enumerate(values.format(number).split(), 1)
         lines.append(f"{head}LOG:  duration: 0.1 ms  execute <unnamed>: {text}")
@@ -123,6 +125,7 @@ def test_the_load_finds_the_index_of_its_on_conflict(copied: Copied, pgdyno: Com
     assert likeness["failed"] == []
     sent = [row["text"] for row in likeness["statements"] if row["copy"]["calls"] > 0]
     assert any("ON CONFLICT (lower(email))" in text for text in sent)
+    assert len(sent) == len(LOGGED), likeness["statements"]
     # The index has this constant, so the statement keeps it.
     assert any("'done'" in text for text in sent)
 

@@ -181,7 +181,8 @@ def other_values(
 
     The first turn takes existing values of columns that have the type of the parameter, where the
     type of the capture's values differs, and makes a single value an array. In the second, what
-    may be NULL is NULL. The third turn takes one value of each type, and NULL for texts.
+    may be NULL is NULL. The third turn takes one value of each type, and NULL for texts. NULL is no
+    choice where the engine would leave the step out (`Step.not_null`).
     """
     steps = [step for kind in capture.templates for step in kind.steps if step.statement == name]
     if not steps or turn > TURNS:
@@ -207,8 +208,13 @@ def other_values(
             values[place] = ListOf(of=own, length=Spread())
         elif turn == 1 and kind in columns and not _fits(own, kind):
             values[place] = columns[kind]
-        elif is_guessed and (
-            (turn > 1 and number in forms.nullables) or (turn == TURNS and kind in _KINDS["text"])
+        elif (
+            is_guessed
+            and not any(place in step.not_null for step in steps)
+            and (
+                (turn > 1 and number in forms.nullables)
+                or (turn == TURNS and kind in _KINDS["text"])
+            )
         ):
             values[place] = Constant(value=None)
         elif number in forms.arrays:

@@ -22,6 +22,7 @@ from pgdyno.features.capture.model import (
     OfColumn,
     Source,
     Statement,
+    Step,
 )
 from pgdyno.server.connect import Connection
 from pgdyno.server.grammar import statements_of
@@ -47,8 +48,8 @@ def found_values(fitting: Fitting, statement: Statement, text: str) -> dict[int,
         return {}
     chosen: dict[int, Source] = {}
     refused = trial.refusal(chosen)
-    own = trial.template.steps[trial.step].parameters
-    offers = list(_candidates(fitting.connection, statement, text, trial.types, own))
+    step = trial.template.steps[trial.step]
+    offers = list(_candidates(fitting.connection, statement, text, trial.types, step))
     seen = {refused}
     for _ in range(_REASONS_MAX if refused else 0):
         better: tuple[int, Source, tuple[str, str]] | None = None
@@ -72,9 +73,10 @@ def _candidates(
     statement: Statement,
     text: str,
     types: Sequence[str],
-    own: Sequence[Source],
+    step: Step,
 ) -> Iterator[tuple[int, Source]]:
-    """Yield other values by place: of the column, words of functions, documents, NULL."""
+    """Yield other values by place: of the column, new, words of functions, documents, NULL."""
+    own = step.parameters
     columns = {column.name: column for column in columns_of(connection, statement.tables)}
     inserted, called = _inserted(text)
     words = _words(connection, called)
@@ -89,13 +91,18 @@ def _candidates(
             given = OfColumn(table=column.table, column=column.name, is_not_null=True)
             if given != source:
                 yield place, given
+            # An index on an expression, such as lower(email), allows only new values.
+            if isinstance(source, OfColumn):
+                yield place, Fresh(table=column.table, column=column.name)
     for place, kind in places:
         for word in words if kind in _TEXTS else ():
             yield place, Constant(value=word)
         for document in _DOCUMENTS if kind in ("json", "jsonb") else ():
             yield place, Constant(value=document)
+    # With NULL in one of the others, the engine leaves the step out.
     for place, _ in places:
-        yield place, Constant(value=None)
+        if place not in step.not_null:
+            yield place, Constant(value=None)
 
 
 def _inserted(text: str) -> tuple[dict[int, str], set[str]]:
