@@ -24,12 +24,21 @@ from pgdyno.analysis.where_difference import Difference
 from pgdyno.answer.table import COLUMNS, rows_of
 from pgdyno.cli.measure import keep
 from pgdyno.cli.show import document_again, require_runs, result_kind_of
-from pgdyno.designs import answer_of, answer_so_far, design_of, document_of, page_of
+from pgdyno.designs import (
+    answer_of,
+    answer_so_far,
+    blocks_of,
+    design_of,
+    document_of,
+    page_of,
+)
 from pgdyno.errors import PgdynoError, SpecError
 from pgdyno.loop.drive import carry_out
 from pgdyno.measure.run_progress import RunProgress
 from pgdyno.process import cleanup, signals
+from pgdyno.report.blocks import BlockAnswer
 from pgdyno.report.html import answer_page
+from pgdyno.report.notebook import answer_fragment
 from pgdyno.server.conninfo import resolve
 from pgdyno.spec.experiment import Experiment, Permissions
 from pgdyno.spec.file import read_spec
@@ -253,17 +262,24 @@ class Result:
     def page(self) -> str:
         """Return the report: one offline HTML page."""
         if not self._folder.is_experiment:
-            answer = result_kind_of(self._folder).answer(self._folder)
-            return answer_page(answer, self._folder.remarks())
+            return answer_page(self._answer(), self._folder.remarks())
         return page_of(self.findings)
+
+    def _answer(self) -> BlockAnswer:
+        if not self._folder.is_experiment:
+            return result_kind_of(self._folder).answer(self._folder)
+        return blocks_of(self.findings)
 
     def __repr__(self) -> str:
         return f"<pgdyno.Result #{self.number} {self.name!r}>"
 
     def _repr_html_(self) -> str:
-        doubts = "; ".join(doubt.message for doubt in self.doubts)
-        said = f"<p><b>{escape(self.sentence)}</b></p><p>{escape(self.findings.facts.target)}</p>"
-        return said + (f"<p>Doubts: {escape(doubts)}</p>" if doubts else "")
+        try:
+            return answer_fragment(self._answer())
+        except PgdynoError as error:
+            # An interrupted result may have no answer; a notebook shows why and not a traceback.
+            said = f"{self!r}: {error.message}", error.hint or ""
+            return "".join(f"<p>{escape(text)}</p>" for text in said if text)
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,7 @@ def started(
         "XDG_CONFIG_HOME": str(home / "config"),
         "XDG_DATA_HOME": str(home / "data"),
         "COLUMNS": "200",
+        "PGSERVICEFILE": str(home.parent / "services"),
     }
     rc = {"bash": home / "rc", "zsh": home / ".zshrc", "fish": home / "config/fish/config.fish"}
     rc[shell].parent.mkdir(parents=True, exist_ok=True)
@@ -126,6 +127,27 @@ def test_settings_kinds_and_tables_are_completed(typed: Typed, tmp_path: Path) -
     assert typed(line, tmp_path) == ["bench", "--set", "wal_compression=on"]
     assert typed(f"pgdyno init ledg{TAB}", tmp_path) == ["init", "ledger"]
     assert typed(f"pgdyno export --table histog{TAB}", tmp_path)[-1] == "histograms"
+
+
+def test_settings_of_searches_and_variants_topics_and_services_are_completed(
+    typed: Typed, tmp_path: Path
+) -> None:
+    (tmp_path / "services").write_text("# of psql\n[bank]\nhost=db1\n\n[shop]\nhost=db2\n")
+    line = f"pgdyno tune --setting max_wal_si{TAB}64MB..4GB"
+    assert typed(line, tmp_path) == ["tune", "--setting", "max_wal_size=64MB..4GB"]
+    line = f"pgdyno compare --variant wal_compres{TAB}on"
+    assert typed(line, tmp_path) == ["compare", "--variant", "wal_compression=on"]
+    assert typed(f"pgdyno help kne{TAB}", tmp_path) == ["help", "knee"]
+    assert typed(f"pgdyno watch service=ba{TAB}", tmp_path) == ["watch", "service=bank"]
+
+
+def test_the_setting_within_a_quoted_variant_is_completed(
+    typed: Typed, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    # bash ends the quotes with the only candidate, and takes what follows as part of the word.
+    end = "on" if request.node.callspec.params["typed"] == "bash" else "on'"
+    line = f"pgdyno compare --variant 'on: wal_compres{TAB}{end}"
+    assert typed(line, tmp_path) == ["compare", "--variant", "on: wal_compression=on"]
 
 
 def test_results_are_completed_by_number_and_by_names_that_need_quotes(

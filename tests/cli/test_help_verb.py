@@ -106,3 +106,16 @@ def test_an_unknown_topic_has_three_nearest_topics_and_no_list_of_all(asked: str
 def test_an_unknown_topic_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(["help", "percentle"]) == 1
     assert "percentile" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("asked", "title"),
+    [
+        ("why is my database slow?", "Why is it slow now?"),
+        ("is synchronous_commit off safe", "What does a commit survive?"),
+        ("a/b test", "pgdyno compare"),
+        ("how many connections", "How many connections?"),
+    ],
+)
+def test_a_question_is_found_without_its_small_words(asked: str, title: str) -> None:
+    assert title in answer_to(asked.lower())

@@ -109,6 +109,7 @@ def test_pip_names_both_versions_if_the_engine_is_of_another_one(
 def test_pip_names_the_missing_wheel_and_the_next_step(installed: Path, tmp_path: Path) -> None:
     ran(ROOT / "scripts/no-engine", tmp_path)
     pip = [installed / "bin/python", "-m", "pip", "install", "--no-index", "--no-deps"]
+    pip += ["--ignore-installed"]
     done = subprocess.run(
         [*without_network(), *pip, "--find-links", tmp_path, f"pgdyno-engine=={VERSION}"],
         capture_output=True,

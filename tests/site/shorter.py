@@ -26,6 +26,7 @@ SHORTER = {
         "--rounds": "3",
         "--price-of-loss": "1",
         "--prove": "5s",
+        "--think-factor": "0.01",
     },
 }
 # Verb -> what is added where the page leaves the long default.

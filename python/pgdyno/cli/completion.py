@@ -18,6 +18,7 @@ from pgdyno.cli.headings import Verb, first_words
 from pgdyno.errors import PgdynoError
 
 if wanted.body:
+    from pgdyno.cli.help import topics
     from pgdyno.engine.engine_facts import engine_facts
     from pgdyno.spec.setting_rules import MAJORS, snapshot
     from pgdyno.store.schema import tables
@@ -31,7 +32,9 @@ _PLACES = {
 # Operands and options whose values are not in their types: by the name of the parameter.
 _VALUES = {
     **dict.fromkeys(("result", "first", "second", "resume"), "@result"),
-    **dict.fromkeys(("settings", "setting"), "@setting"),
+    **dict.fromkeys(("settings", "setting", "searched"), "@setting"),
+    "variants": "@variant",
+    "conninfo": "@conninfo",
     "builtin": "@builtin",
     "spec": "@file toml",
 }
@@ -124,6 +127,8 @@ def _kind_of(parameter: click.Parameter, verb: str) -> str:
         return "|".join(str(choice) for choice in parameter.type.choices)
     if verb == "export" and name == "name":
         return "|".join(("runs", *tables()))
+    if verb == "help" and name == "topic":
+        return "|".join(topic for topic in topics() if " " not in topic)
     if name in _VALUES and (verb, name) not in _ENDINGS:
         return _VALUES[name]
     is_path = isinstance(parameter.type, click.Path) or (parameter.metavar or "").startswith("FILE")

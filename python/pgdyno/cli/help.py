@@ -22,7 +22,8 @@ _MORE_MAX = 6
 _LINES_MAX = 16
 # Words of a question that say nothing about its subject.
 _SMALL = re.compile(
-    r"an?|and|are|be|can|do|does|how|i|in|is|it|me|my|of|on|or|so|that|the|there|this|to|wh\w+|with"
+    r"an?|and|are|be|can|do|does|for|how|i|in|is|it|me|my|of|on|or|our|should|so|that|the|there|this"
+    r"|to|wh\w+|with|your"
 )
 # Pages that answer questions come before pages that list options.
 _LAST = ("cli", "errors", "prove-summary", "performance", "adding")
@@ -128,7 +129,10 @@ def _options(name: str) -> Iterator[str]:
 def _means(asked: str) -> str:
     """Return the words of the documentation for what a user typed."""
     plain = asked.rstrip("?!. ")
-    return plain if plain in _words() else other_words().get(plain, plain)
+    short = " ".join(word for word in plain.split() if not _SMALL.fullmatch(word))
+    known = (words for words in (plain, short) if words in _words())
+    others = (other_words()[words] for words in (plain, short) if words in other_words())
+    return next(known, None) or next(others, plain)
 
 
 def _nearest(asked: str) -> list[str]:

@@ -81,7 +81,8 @@ def _examples(name: str) -> str:
         f".PP\n{_safe(meaning)}\n.PP\n.nf\n.RS\n{_safe(typed)}\n.RE\n.fi"
         for meaning, typed in examples_of(name)
     ]
-    return "\n".join([".SH EXAMPLES", *lines]) if lines else ""
+    # A heading begins a paragraph.
+    return "\n".join([".SH EXAMPLES", *lines]).replace("EXAMPLES\n.PP", "EXAMPLES") if lines else ""
 
 
 def _paragraphs(text: str) -> str:

@@ -15,7 +15,7 @@ from pgdyno.errors import StoreError
 from pgdyno.observe.collector import Column
 from pgdyno.store import parquet
 from pgdyno.store.files import Form
-from pgdyno.store.schema import Table
+from pgdyno.store.schema import Table, tables
 from pgdyno.store.stored_run import StoredRun
 
 RUN = Column("run", "int64", "number", "run of the experiment", "key")
@@ -83,13 +83,17 @@ def relation_of_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column
     return cursor.table("runs")
 
 
+def _names_of(runs: Sequence[StoredRun]) -> list[str]:
+    return [table.name for table in tables().values() if files_of(runs, table)]
+
+
 def _select(runs: Sequence[StoredRun], table: Table, *, has_lists: bool) -> str:
     """Return the query for one table of several runs. Raises: StoreError if no run has it."""
     present = files_of(runs, table)
     if not present:
         raise StoreError(
             f"No run of this result has a table {table.name!r}.",
-            hint="the tables of a run are its Parquet files, in runs/ and runs/*/telemetry",
+            hint=f"there are: {', '.join(_names_of(runs)) or 'none'}",
         )
     listed = ", ".join(map(parquet.literal, present))
     numbers = ", ".join(map(str, present.values()))

@@ -25,8 +25,24 @@ function results(    store, line, part, kept, i) {
   offer("last", "the newest result")
   for (i = kept; i > 0 && i > kept - 500; i--) print lead found[i]
 }
+# The last setting of "name: setting=value; setting".
+function variants(    i) {
+  if (match(begun, /^.*[ ;:]/)) { lead = lead substr(begun, 1, RLENGTH); begun = substr(begun, RLENGTH + 1) }
+  for (i = 1; i <= settings; i++) offer(setting[i] "=", "")
+  split("bin data-dir pooler version", own, " ")
+  for (i = 1; i in own; i++) offer(own[i] "=", "")
+}
+function services(    path, line) {
+  path = ENVIRON["PGSERVICEFILE"] == "" ? ENVIRON["HOME"] "/.pg_service.conf" : ENVIRON["PGSERVICEFILE"]
+  start = "service="
+  if (word[count - 1] == "=" || word[count] == "=") start = ""
+  if (is_file(path)) while ((getline line < path) > 0)
+    if (line ~ /^\[[^]]+\]/) offer(start substr(line, 2, index(line, "]") - 2), "")
+}
 function values(kind,    name, i, list, parts) {
   if (kind == "@result") results()
+  else if (kind == "@variant") variants()
+  else if (kind == "@conninfo") services()
   else if (kind == "@setting") { for (i = 1; i <= settings; i++) offer(setting[i] "=", "") }
   else if (kind == "@builtin") {
     for (i = 1; i <= builtins; i++) offer(builtin[i], about[i])
@@ -66,7 +82,8 @@ END {
     for (o = 1; o <= options; o++)
       if (option[o] == chosen && kind[o] != "" && index(" " names[o] " ", " " word[i] " ")) takes = 1
     if (i < count && takes) { i++; continue }
-    if (i < count && word[i] !~ /^-/) place++
+    # Of service=name, split in three, the first word is the operand.
+    if (i < count && word[i] !~ /^[-=]/ && word[i + 1] != "=") place++
   }
   for (o = 1; o <= options; o++)
     if (option[o] == chosen && kind[o] != "" && index(" " names[o] " ", " " before " ")) {
