@@ -144,7 +144,7 @@ def command(**given: Any) -> int:
         Store.default(given["store"]),
         WatchLines(interval_ns, given),
     )
-    output.clear_live()
+    output.live("the watch has ended; reading its samples and writing the page ...")
     changes = _changes(given, outcome.folder)
     _show(given, outcome.folder, outcome.document, changes)
     if outcome.error is not None:
@@ -198,6 +198,7 @@ def _show(
     if given["compared"] and changes is not None:
         text = joined(block_lines(TextPage(output.width()), [changes_section(changes)]))
     text += f"\n{'report':12}{page}"
+    output.clear_live()
     options.write(text, json.dumps(document, indent=2, ensure_ascii=False), given["json_to"])
 
 
