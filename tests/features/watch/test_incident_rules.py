@@ -371,8 +371,8 @@ def test_errors_and_deadlocks_name_the_sessions_that_the_log_names() -> None:
     evidence.take("log", [failed] * 19 + [other] + [{**ended, "application": "cart"}])
     for second, deadlocks in ((1, 0), (9, 1)):
         evidence.take("database", database(second, 0, deadlocks=deadlocks))
-    found = {finding.kind: finding for finding in findings_of(evidence)}
-    errors, deadlock = found["errors"], found["deadlocks"]
+    by_kind = {finding.kind: finding for finding in findings_of(evidence)}
+    errors, deadlock = by_kind["errors"], by_kind["deadlocks"]
     assert "19 of 20 by importer (role app, pid 7), 1 of 20 by role web" in errors.said
     assert errors.evidence["by"][0] == {"role": "app", "application": "importer", "errors": 19}
     assert "by cart (role app, pid 8)" in deadlock.said
@@ -384,9 +384,9 @@ def test_without_names_in_the_log_the_step_says_how_to_get_them() -> None:
     # A result of an older version does not have the columns of sessions.
     stamp = {"time_ns": SECOND_NS, "interval_ns": SECOND_NS, "kind": "error", "what": ""}
     evidence.take("log", [{**stamp, "sqlstate": "23505"}] * 20)
-    [finding] = [one for one in findings_of(evidence) if one.kind == "errors"]
-    assert finding.evidence["by"] == []
-    assert "%u and %a in log_line_prefix" in finding.next_step
+    [errors] = [finding for finding in findings_of(evidence) if finding.kind == "errors"]
+    assert errors.evidence["by"] == []
+    assert "%u and %a in log_line_prefix" in errors.next_step
 
 
 def test_a_shortened_finding_keeps_its_whole_next_step() -> None:
@@ -394,8 +394,8 @@ def test_a_shortened_finding_keeps_its_whole_next_step() -> None:
         "SELECT pg_cancel_backend(1345), which ends the statement that holds the table"
     )
     finding = IncidentFinding(kind="k", said="word " * 40, next_step=step, cost="cost " * 40)
-    found = [finding.as_document()] * 5
-    text = text_of({**DOCUMENT, "findings": found}, 100)
+    documents = [finding.as_document()] * 5
+    text = text_of({**DOCUMENT, "findings": documents}, 100)
     assert " ".join(text.split()).count(step) == 5
 
 
