@@ -30,6 +30,16 @@ def test_a_command_for_runs_refuses_a_healthy_watch_and_says_why(
     assert "pgdyno show 1" in said.error
 
 
+def test_diff_of_two_watches_names_the_command_that_compares_them(
+    pgdyno: Command, database15: Target
+) -> None:
+    for _ in range(2):
+        assert pgdyno("watch", *server_options(database15), "--duration", "1s").code == 0
+    said = pgdyno("diff", "1", "2")
+    assert said.code == 1
+    assert "pgdyno watch --of 2 --compare-to 1" in " ".join(said.error.split())
+
+
 def test_two_results_with_the_same_number_are_both_listed_and_named_by_their_folders(
     pgdyno: Command, database15: Target
 ) -> None:

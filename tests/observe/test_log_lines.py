@@ -36,6 +36,28 @@ def test_an_event_of_another_clock_has_the_time_of_its_sample() -> None:
     assert happened_ns(event, ZoneInfo("UTC"), T) == T
 
 
+@pytest.mark.parametrize(
+    ("line", "prefix"),
+    [
+        (b"2026-09-21 14:13:20.123 UTC [66] app@shop web ERROR:  23505: no\n", "%m [%p] %u@%d %a "),
+        (b"2026-09-21 14:13:20.123 UTC 1a.42 web app ERROR:  no\n", "%m %c %a %u "),
+        (
+            b'{"timestamp":"2026-09-21 14:13:20.123 UTC","user":"app","dbname":"shop","pid":66,'
+            b'"application_name":"web","error_severity":"ERROR","message":"no"}\n',
+            "%m ",
+        ),
+    ],
+)
+def test_an_error_of_the_log_has_its_session(line: bytes, prefix: str) -> None:
+    [event] = events_in(line, prefix)
+    assert (event.user, event.application, event.pid) == ("app", "web", 66)
+
+
+def test_an_error_of_a_log_without_names_has_none() -> None:
+    [event] = events_in(b"2026-09-21 14:13:20.123 UTC ERROR:  no\n", "%m ")
+    assert (event.user, event.application, event.pid) == ("", "", None)
+
+
 class GrowingLog:
     """Log files in memory."""
 

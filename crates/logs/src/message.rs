@@ -63,6 +63,16 @@ pub struct Message {
 }
 
 impl Message {
+    /// Returns the process id, which a session id has after its dot; None if the log has neither.
+    pub fn pid(&self) -> Option<u32> {
+        let session = std::str::from_utf8(&self.session).ok()?;
+        if self.is_session_id {
+            u32::from_str_radix(session.split_once('.')?.1, 16).ok()
+        } else {
+            session.parse().ok()
+        }
+    }
+
     /// Empty every part; the buffers stay.
     pub fn clear(&mut self) {
         self.time_ns = None;

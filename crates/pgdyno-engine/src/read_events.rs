@@ -22,6 +22,10 @@ struct Said<'a> {
     what: &'a str,
     duration_ns: Option<u64>,
     size_bytes: Option<u64>,
+    /// Who the message is about; empty if the log does not have it.
+    user: &'a str,
+    application: &'a str,
+    pid: Option<u32>,
 }
 
 /// Read the log that the arguments name, `-` for standard input. Returns false if it could not be
@@ -36,7 +40,7 @@ pub(crate) fn main(arguments: &[OsString], out: &mut impl Write) -> io::Result<b
     let mut result = Ok(());
     let mut write = |message: &Message| {
         if let (Some(event), true) = (Event::of(message), result.is_ok()) {
-            result = written(message, &event, out);
+            result = written(message, &event, prefix.is_some(), out);
         }
     };
     let read = read(Path::new(path), prefix.as_ref(), &mut write);
@@ -70,8 +74,16 @@ fn read(path: &Path, prefix: Option<&Prefix>, sink: &mut dyn FnMut(&Message)) ->
     Ok(())
 }
 
-fn written(message: &Message, event: &Event<'_>, out: &mut impl Write) -> io::Result<()> {
+/// `is_named`: the prefix is the server's own, so its names are names and not any beginning.
+fn written(
+    message: &Message,
+    event: &Event<'_>,
+    is_named: bool,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let sqlstate = String::from_utf8_lossy(&message.sqlstate);
+    let user = String::from_utf8_lossy(&message.user);
+    let application = String::from_utf8_lossy(&message.application);
     let said = Said {
         time_ns: message.time_ns,
         kind: event.kind,
@@ -80,6 +92,9 @@ fn written(message: &Message, event: &Event<'_>, out: &mut impl Write) -> io::Re
         what: &String::from_utf8_lossy(event.what),
         duration_ns: event.duration_ns,
         size_bytes: event.size_bytes,
+        user: if is_named { &user } else { "" },
+        application: if is_named { &application } else { "" },
+        pid: if is_named { message.pid() } else { None },
     };
     serde_json::to_writer(&mut *out, &said)?;
     out.write_all(b"\n")

@@ -26,6 +26,7 @@ if wanted.body:
     from pgdyno.report.changes import changes_between
     from pgdyno.report.figures import percentile_name
     from pgdyno.report.numbers import estimate_text
+    from pgdyno.report.result_kind import RESULTS
     from pgdyno.report.short_text import shortened
     from pgdyno.store.experiment import Store
     from pgdyno.store.folder import ExperimentFolder
@@ -52,6 +53,7 @@ def command(first: str, second: str, store: Path | None, json_to: str | None, ve
     """
     kept = Store.default(store)
     (folder_a, a), (folder_b, b) = (_found(kept, handle) for handle in (first, second))
+    _refuse_without_runs(folder_a, folder_b)
     first_result, other = answered(folder_a), answered(folder_b)
     runs = _numbers_of(first_result, a), _numbers_of(other, b)
     rows = list(_rows(*runs))
@@ -85,6 +87,19 @@ def command(first: str, second: str, store: Path | None, json_to: str | None, ve
     }
     options.write(text, json.dumps(document, indent=2, ensure_ascii=False), json_to)
     return 0
+
+
+def _refuse_without_runs(before: ExperimentFolder, after: ExperimentFolder) -> None:
+    """Raise SpecError if two results of one verb have no runs, but a command that compares them."""
+    verb = before.verb
+    command = RESULTS[verb].comparing if verb in RESULTS and verb == after.verb else ""
+    if before.is_experiment or not command:
+        return
+    compares = command.format(before=before.number, after=after.number)
+    raise SpecError(
+        f"#{before.number} ({before.name}) is a {verb}: it has no experiment and no runs.",
+        hint=f"{compares} shows what changed; pgdyno show {before.number} prints the first",
+    )
 
 
 def _found(store: Store, handle: str) -> tuple[ExperimentFolder, str]:

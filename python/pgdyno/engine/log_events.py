@@ -25,6 +25,9 @@ class LogEvent:
     what: str = ""
     duration_ns: int | None = None
     size_bytes: int | None = None
+    user: str = ""
+    application: str = ""
+    pid: int | None = None
 
 
 def events_in(lines: bytes, log_line_prefix: str) -> list[LogEvent]:

@@ -303,10 +303,13 @@ class CollectorThread(threading.Thread):
             return
         sqlstate = error.sqlstate if isinstance(error, psycopg.Error) else None
         state = f" (SQLSTATE {sqlstate})" if sqlstate else ""
+        said = f"failed: {_one_line(error)}{state}"
+        if sqlstate == "55P03":
+            said = "met a lock that another session holds, and did not wait for it"
         self._notices.say(
             f"failing {name}",
             NoticeKind.COLLECTOR_FAILED,
-            f"Collector {name} failed: {_one_line(error)}{state}.",
+            f"Collector {name} {said}.",
             "GRANT pg_monitor to the observing role"
             if sqlstate == "42501"
             else "it is tried again, at growing intervals",

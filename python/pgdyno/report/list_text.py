@@ -9,7 +9,8 @@ from pgdyno.report.text_page import TextPage, clipped
 
 _INDENT = 4
 _LINES_MAX = 5
-# How much is shown of an item: all; all but its lines; one line and the next step; one line.
+# How much is shown of an item: all; all but its lines; one line and the whole
+# next step; one line.
 _WHOLE, _PLAIN, _SHORT, _LINE = range(4)
 
 
@@ -36,7 +37,8 @@ def _paragraph(page: TextPage, number: int, item: ListItem, detail: int) -> Iter
     if detail >= _SHORT:
         yield clipped(f"{number:2}  {item.whole}", width)
         if detail == _SHORT:
-            yield clipped(f"{indent}next: {item.next_step}", width)
+            # Somebody will copy a command from it.
+            yield from page.wrapped(item.next_step, f"{indent}next: ", f"{indent}      ")
         return
     aside = f"; {item.aside}" if item.aside else ""
     yield from page.wrapped(f"{item.whole}{aside}", f"{number:2}  ", indent)

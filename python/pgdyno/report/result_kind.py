@@ -20,13 +20,15 @@ class ResultKind:
     `document`: its JSON document, made anew if the lab was killed. `blocks`: the answer from the
     document; it gets the folder if the form shows more than the document has, such as charts.
     `part_words`: one and many of its parts, such as ("crash", "crashes"). `samples`: the table of
-    its samples that `export` writes; "" for none.
+    its samples that `export` writes; "" for none. `comparing`: the command that compares two, with
+    places for {before} and {after}; "" for none.
     """
 
     document: Callable[[ExperimentFolder], dict[str, Any]]
     blocks: Callable[[dict[str, Any], ExperimentFolder | None], BlockAnswer]
     part_words: tuple[str, str]
     samples: str = ""
+    comparing: str = ""
 
     def answer(self, folder: ExperimentFolder) -> BlockAnswer:
         """Return the whole answer of a stored result."""

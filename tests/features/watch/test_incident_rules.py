@@ -362,6 +362,43 @@ def test_errors_of_the_log_are_a_finding_if_there_are_many(
     assert [words in sentence for sentence in said] == [True] * bool(words)
 
 
+def test_errors_and_deadlocks_name_the_sessions_that_the_log_names() -> None:
+    evidence = watched(*([] for _ in range(10)), active=1)
+    stamp = {"time_ns": SECOND_NS, "interval_ns": SECOND_NS, "what": "", "kind": "error"}
+    failed = {**stamp, "sqlstate": "23505", "user": "app", "application": "importer", "pid": 7}
+    other = {**failed, "user": "web", "application": "", "pid": None}
+    ended = {**stamp, "kind": "deadlock", "sqlstate": "40P01", "user": "app", "pid": 8}
+    evidence.take("log", [failed] * 19 + [other] + [{**ended, "application": "cart"}])
+    for second, deadlocks in ((1, 0), (9, 1)):
+        evidence.take("database", database(second, 0, deadlocks=deadlocks))
+    by_kind = {finding.kind: finding for finding in findings_of(evidence)}
+    errors, deadlock = by_kind["errors"], by_kind["deadlocks"]
+    assert "19 of 20 by importer (role app, pid 7), 1 of 20 by role web" in errors.said
+    assert errors.evidence["by"][0] == {"role": "app", "application": "importer", "errors": 19}
+    assert "by cart (role app, pid 8)" in deadlock.said
+    assert "log_line_prefix" not in errors.next_step + deadlock.next_step
+
+
+def test_without_names_in_the_log_the_step_says_how_to_get_them() -> None:
+    evidence = watched(*([] for _ in range(10)), active=1)
+    # A result of an older version does not have the columns of sessions.
+    stamp = {"time_ns": SECOND_NS, "interval_ns": SECOND_NS, "kind": "error", "what": ""}
+    evidence.take("log", [{**stamp, "sqlstate": "23505"}] * 20)
+    [errors] = [finding for finding in findings_of(evidence) if finding.kind == "errors"]
+    assert errors.evidence["by"] == []
+    assert "%u and %a in log_line_prefix" in errors.next_step
+
+
+def test_a_shortened_finding_keeps_its_whole_next_step() -> None:
+    step = "SELECT pg_cancel_backend(1423) frees the queue at once; then let it end, or " + (
+        "SELECT pg_cancel_backend(1345), which ends the statement that holds the table"
+    )
+    finding = IncidentFinding(kind="k", said="word " * 40, next_step=step, cost="cost " * 40)
+    documents = [finding.as_document()] * 5
+    text = text_of({**DOCUMENT, "findings": documents}, 100)
+    assert " ".join(text.split()).count(step) == 5
+
+
 @pytest.mark.parametrize(("taken_count", "is_near"), [(20, True), (12, False)])
 def test_the_limit_of_a_role_is_a_finding_if_it_is_near(taken_count: int, is_near: bool) -> None:
     limits = {**LIMITS, "limited": "role web", "limited_clients": taken_count, "limited_max": 20}

@@ -40,7 +40,9 @@ from pgdyno.report.numbers import estimate_text, interval_text, value_text
 from pgdyno.report.telemetry_blocks import doctor_section, fact_table, time_section
 
 _SHOWN = 5
+# With a few findings; more of them need the room for themselves.
 _SHOWN_WITH_FINDINGS = 2
+_FEW_FINDINGS = 2
 _STATEMENT_COLUMNS = (
     TableColumn("share"),
     TableColumn("statement", is_name=True, style="sql"),
@@ -169,7 +171,8 @@ def _where(document: Document) -> Iterator[Block]:
     if not statements and not waits:
         yield from blocks
         return
-    shown = _SHOWN_WITH_FINDINGS if document.get("findings") else _SHOWN
+    finding_count = len(document.get("findings") or ())
+    shown = _SHOWN_WITH_FINDINGS * (finding_count <= _FEW_FINDINGS) if finding_count else _SHOWN
     by_statement = tuple(_statement(*numbered) for numbered in enumerate(statements))
     by_event = tuple(
         (

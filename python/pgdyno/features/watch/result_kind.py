@@ -24,4 +24,10 @@ def _blocks(document: dict[str, Any], folder: ExperimentFolder | None) -> BlockA
     return watch_blocks(WatchFindings(document) if folder is None else watch_findings(folder))
 
 
-WATCH = ResultKind(_document, _blocks, ("segment", "segments"), samples="waits")
+WATCH = ResultKind(
+    _document,
+    _blocks,
+    ("segment", "segments"),
+    samples="waits",
+    comparing="pgdyno watch --of {after} --compare-to {before}",
+)

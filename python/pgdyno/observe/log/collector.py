@@ -43,6 +43,9 @@ class LogCollector:
         gauge("happened_ns", "ns", "Unix time by the log, or of the sample if the clocks differ"),
         gauge("duration_ns", "ns", "how long it took", is_nullable=True),
         gauge("size_bytes", "bytes", "of a temporary file", is_nullable=True),
+        key("user", "whose session it was; '' if log_line_prefix has no %u"),
+        key("application", "of the session; '' if log_line_prefix has no %a"),
+        gauge("pid", "number", "of the session, by %p or %c", is_nullable=True),
     )
 
     @classmethod
@@ -78,6 +81,9 @@ class LogCollector:
                     "happened_ns": happened_ns(event, self._zone, now_ns),
                     "duration_ns": event.duration_ns,
                     "size_bytes": event.size_bytes,
+                    "user": _named(event.user),
+                    "application": _named(event.application),
+                    "pid": event.pid,
                 }
             )
         return rows
@@ -139,6 +145,11 @@ def happened_ns(event: LogEvent, zone: tzinfo, now_ns: int) -> int:
     offset_ns = round(offset.total_seconds()) * SECOND_NS if offset is not None else 0
     times_ns = (event.time_ns, event.time_ns - offset_ns)
     return next((ns for ns in times_ns if abs(ns - now_ns) < _BELIEVED_NS), now_ns)
+
+
+def _named(name: str) -> str:
+    """Return a name of the log; "" if the server had none when it wrote the line."""
+    return "" if name == "[unknown]" else name
 
 
 def _zone(name: str) -> tzinfo:

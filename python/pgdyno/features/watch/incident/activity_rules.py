@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 import psycopg
 
-from pgdyno.features.watch.incident.evidence import IncidentEvidence, number
+from pgdyno.features.watch.incident.evidence import DEADLOCK, IncidentEvidence, number
 from pgdyno.features.watch.incident.finding import Danger, IncidentFinding
 from pgdyno.features.watch.incident.holding_rules import oldest_holder
 from pgdyno.features.watch.incident.lock_rules import cost_words
@@ -38,6 +39,8 @@ _ERRORS = {
     "53100": ("the disk is full", "free space on the server's disks"),
     "23505": ("keys exist already", "find the code that inserts them again"),
 }  # fmt: skip
+_NAMES_MAX, _NAMES_IN_JSON_MAX = 2, 20
+_LOG_WHO = "; %u and %a in log_line_prefix add who"
 # Sessions idle in a transaction, in all and for each at work, and how long in each transaction.
 _IDLE_INSIDE_MIN, _IDLE_INSIDE_TIMES = 3.0, 3.0
 _IDLE_INSIDE_S = 0.1
@@ -91,18 +94,41 @@ def errors(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     # A log collector keeps a part of very many lines.
     rolled_back = evidence.grown("database", "xact_rollback")
     since_s = max(0.0, (evidence.ended_ns - evidence.first_error_ns[code]) / 1e9)
+    who, by = _who(evidence, code)
     yield IncidentFinding(
         kind="errors",
-        said=f"{words}: {counted(by_code[code], 'error')} in the log, {plain(rate)}/s",
+        said=f"{words}: {counted(by_code[code], 'error')} in the log, {plain(rate)}/s{who}",
         cost=f"{rolled_back:,.0f} of {made:,.0f} transactions were rolled back; the first error"
         f" since the watch began was {seconds(round(since_s))} ago",
         since_s=since_s,
-        next_step=step,
+        next_step=step + _LOG_WHO * (not by),
         danger=Danger.WORK_REFUSED,
-        answer=f"{words}: {plain(rate)} errors/s; {rolled_back:,.0f} of {made:,.0f} transactions"
-        " were rolled back",
-        evidence={"by_sqlstate": dict(by_code), "rolled_back": rolled_back},
+        answer=f"{words}: {plain(rate)} errors/s{who}; {rolled_back:,.0f} of {made:,.0f}"
+        " transactions were rolled back",
+        evidence={"by_sqlstate": dict(by_code), "rolled_back": rolled_back, "by": by},
     )
+
+
+def _who(evidence: IncidentEvidence, sqlstate: str) -> tuple[str, list[dict[str, object]]]:
+    """Return ", 28 of 29 by shop (role app, pid 7)", and all who are known; empty if nobody is."""
+    sessions = evidence.failed_sessions.get(sqlstate, Counter())
+    by_name: Counter[tuple[str, str]] = Counter()
+    for (user, application, _), error_count in sessions.items():
+        by_name[user, application] += error_count
+    known = [(name, errors) for name, errors in by_name.most_common() if any(name)]
+    shown = []
+    for (user, application), error_count in known[:_NAMES_MAX]:
+        pids = [pid for name, app, pid in sessions if (name, app) == (user, application) and pid]
+        about = [f"role {user}"] * bool(user and application)
+        about += [f"pid {pids[0]}"] if len(pids) == 1 else []
+        told = f" ({', '.join(about)})" if about else ""
+        name = application or f"role {user}"
+        shown.append(f"{error_count} of {by_name.total()} by {name}{told}")
+    by: list[dict[str, object]] = [
+        {"role": user, "application": application, "errors": errors}
+        for (user, application), errors in known
+    ]
+    return "".join(f", {words}" for words in shown), by[:_NAMES_IN_JSON_MAX]
 
 
 def _meant(sqlstate: str) -> str:
@@ -140,14 +166,17 @@ def deadlocks(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     if not deadlock_count:
         return
     said = f"{counted(deadlock_count, 'deadlock')} in {seconds(round(evidence.seconds))}"
+    who, by = _who(evidence, DEADLOCK)
+    ended = f"; the server ended{who[1:]}" if who else ""
     yield IncidentFinding(
         kind="deadlocks",
-        said=said,
+        said=said + ended,
         cost="each ended one transaction, after it had waited deadlock_timeout",
-        next_step="lock rows in the same order everywhere; the server's log has both statements",
+        next_step="lock rows in the same order everywhere; the server's log has both statements"
+        + _LOG_WHO * (not by),
         danger=Danger.GROWS,
-        answer=f"{said}: sessions lock the same rows in different order",
-        evidence={"deadlocks": deadlock_count},
+        answer=f"{said}: sessions lock the same rows in different order{ended}",
+        evidence={"deadlocks": deadlock_count, "by": by},
     )
 
 

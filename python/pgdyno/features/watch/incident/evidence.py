@@ -6,7 +6,7 @@ The observer's threads call `take`, and so does code that reads stored samples.
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +15,8 @@ from pgdyno.features.watch.incident.queues import LockQueues
 from pgdyno.features.watch.tally import Tally
 
 Row = Mapping[str, Any]
+Session = tuple[str, str, int]
+DEADLOCK = "40P01"
 # Keys of each collector that has several rows in a sample.
 _KEYS: Mapping[str, tuple[str, ...]] = {
     "database": ("scope",),
@@ -74,6 +76,8 @@ class IncidentEvidence:
         # Errors in the server's log; "" if the log does not have the SQLSTATE.
         self.errors_by_sqlstate: Counter[str] = Counter()
         self.first_error_ns: dict[str, int] = {}
+        # By SQLSTATE, the errors of each user, application and pid; "" and 0 are not known.
+        self.failed_sessions: defaultdict[str, Counter[Session]] = defaultdict(Counter)
         # How often the server recovered from WAL, and what ended a process, such as "signal 9".
         self.recovery_count = 0
         # When each finding was seen first, by its subject.
@@ -118,12 +122,23 @@ class IncidentEvidence:
                 self.crash_cause = str(event["what"])
             elif kind == "checkpoint_began" and "end-of-recovery" in str(event["what"]):
                 self.recovery_count += 1
-            elif kind == "error":  # The server counts deadlocks.
+            elif kind == "deadlock":  # The server counts them.
+                self._take_session(DEADLOCK, event)
+            elif kind == "error":
                 code = str(event["sqlstate"])
+                self._take_session(code, event)
                 self.errors_by_sqlstate[code] += 1
                 self.first_error_ns.setdefault(
                     code, int(event.get("happened_ns", event["time_ns"]))
                 )
+
+    def _take_session(self, sqlstate: str, event: Row) -> None:
+        sessions = self.failed_sessions[sqlstate]
+        # Results of older versions do not have these columns.
+        user, application = str(event.get("user") or ""), str(event.get("application") or "")
+        session = (user, application, int(number(event, "pid")))
+        if session in sessions or len(sessions) < _KEYS_MAX:
+            sessions[session] += 1
 
     def seen(self, collector: str) -> dict[tuple[Any, ...], SeenRows]:
         """Return what was seen of a collector, by key."""

@@ -146,7 +146,7 @@ def command(**given: Any) -> int:
         Store.default(given["store"]),
         WatchLines(interval_ns, given),
     )
-    output.clear_live()
+    output.live("the watch has ended; reading its samples and writing the page ...")
     changes = _changes(given, outcome.folder)
     _show(given, outcome.folder, outcome.document, changes)
     if outcome.error is not None:
@@ -202,6 +202,7 @@ def _show(
     text += f"\n{'report':12}{page}"
     if not given["verbose"] and changes is None:
         text = shortened(text, f"pgdyno show -v {folder.number}")
+    output.clear_live()
     options.write(text, json.dumps(document, indent=2, ensure_ascii=False), given["json_to"])
 
 
