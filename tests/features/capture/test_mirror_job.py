@@ -64,3 +64,10 @@ def test_a_constant_from_which_another_value_follows_stays_a_parameter(
     assert statement["text"].endswith("aid = $1 AND abalance > $2")
     [template] = load["templates"]
     assert [len(step["parameters"]) for step in template["steps"]] == [2, 2]
+
+
+def test_a_step_does_not_wait_for_a_constant_that_is_always_null(tmp_path: Path) -> None:
+    given = (Constant(value="3"), Constant(value=None))
+    # Another step has another constant, so both are sent as parameters.
+    load = load_of(tmp_path / "a.capture", (Constant(value="3"),) * 2, given, not_null=(0, 1))
+    assert load["templates"][0]["steps"][1]["not_null"] == [0]

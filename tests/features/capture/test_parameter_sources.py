@@ -230,3 +230,18 @@ def test_a_row_takes_the_key_that_the_counter_of_its_group_returned() -> None:
         Equal(step=0, parameter=1),
         Equal(step=0, parameter=2),
     )
+
+
+def test_lists_side_by_side_are_of_one_length_whatever_is_known_of_their_values() -> None:
+    put = (
+        "WITH added AS (SELECT unnest($1::int[]) AS id, unnest($2::text[]) AS tags)"
+        " INSERT INTO line (l_i_id, l_quantity) SELECT id, length(tags) FROM added"
+    )
+    own = described_of(put)
+    types = {"parameter_types": ("integer[]", "text[]")}
+    described = {put: Described(own.statement.model_copy(update=types), own.parsed)}
+    [step] = Sources(COLUMNS, NO_ROWS).steps(StatementGroup("", 10, {put: 1}), described)
+    first, tags = step.parameters
+    assert isinstance(first, ListOf)
+    assert isinstance(tags, ListOf)
+    assert (first.as_long_as, tags.as_long_as) == (None, 0)

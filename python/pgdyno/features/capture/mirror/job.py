@@ -330,8 +330,10 @@ def _step(step: Step, sources: _Sources) -> dict[str, Any]:
     is_sent = step.statement in sources.kept
     given = step.parameters[: sources.kept.get(step.statement)]
     known = range(len(given))
+    # A step waits for a value that is not NULL, but a constant never changes: the server decides.
+    waiting = {number for number in known if given[number] != Constant(value=None)}
     places = {
-        "not_null": tuple(number for number in step.not_null if number in known),
+        "not_null": tuple(number for number in step.not_null if number in waiting),
         "optional": tuple(number for number in step.optional if number in known),
     }
     step = step.model_copy(update={"parameters": given, **places})

@@ -171,7 +171,7 @@ class Sources(KeyFamilies):
                     needed.append(number - 1)
                     if may_be_null(source, made, [parsed for parsed, _ in earlier], self._columns):
                         source = self._existing(use)
-                sources.append(source)
+                sources.append(_beside_others(source, described.parsed.as_long_as.get(number)))
             if described.finds_rows:
                 sources[:] = self.with_whole_keys(sources, described.parsed, len(earlier))
             loop, loops_with_before = loop.after(len(earlier), turns, sources)
@@ -305,7 +305,6 @@ class Sources(KeyFamilies):
     def _new_rows(
         self,
         described: Described,
-        number: int,
         column: ColumnShape,
         earlier: Sequence[tuple[Parsed, dict[int, Parameter]]],
     ) -> Source | None:
@@ -327,14 +326,8 @@ class Sources(KeyFamilies):
         return ListOf(
             of=of,
             length=self._list_length(described),
-            as_long_as=self._as_long_as(described, number),
             count=other and Number(step=other.step, parameter=other.parameter),
         )
-
-    @staticmethod
-    def _as_long_as(described: Described, number: int) -> int | None:
-        other = described.parsed.as_long_as.get(number)
-        return None if other is None else other - 1
 
     def _listed(
         self,
@@ -348,13 +341,12 @@ class Sources(KeyFamilies):
         is_new = described.parsed.parameters[number].writes_elements
         if isinstance(source, Returned) and not is_new:
             return source.model_copy(update={"pick": "all"})
-        if is_new and (made := self._new_rows(described, number, column, earlier)):
+        if is_new and (made := self._new_rows(described, column, earlier)):
             return made
         key = self.key_of(column) or column
         return ListOf(
             of=source or OfColumn(table=key.table, column=key.column),
             length=Spread() if source else self._list_length(described),
-            as_long_as=self._as_long_as(described, number),
             is_sorted=source is None and not is_new,
         )
 
@@ -496,6 +488,16 @@ class Sources(KeyFamilies):
         rows = described.rows_per_call
         mean = min(max(rows, 1.0), _LIST_LENGTH_MAX)
         return Spread(least=1, mean=mean, most=max(2 * mean - 1, 1))
+
+
+def _beside_others(source: Source, first: int | None) -> Source:
+    """Return a list as long as those that the statement puts side by side: NULL fills shorter ones.
+
+    Args: first, the number of the first of these lists; None if there is none.
+    """
+    if first is None or not isinstance(source, ListOf):
+        return source
+    return source.model_copy(update={"as_long_as": first - 1})
 
 
 def _place_of(use: Parameter) -> tuple[str, str]:
