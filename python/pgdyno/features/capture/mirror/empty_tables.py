@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import psycopg
 from psycopg import sql
@@ -11,11 +11,14 @@ from pgdyno.features.capture.model import (
     Capture,
     Constant,
     Drawn,
+    Fresh,
     ListOf,
     Now,
     OfColumn,
     Source,
+    Statement,
 )
+from pgdyno.features.capture.reading.key_sources import FRESH_KINDS
 from pgdyno.features.capture.schema import ColumnShape
 from pgdyno.server.connect import Connection
 
@@ -27,7 +30,9 @@ class EmptyTables:
     """What takes the place of values that no row of this database has.
 
     A foreign key takes a key of the table that it references, and any other column a value by the
-    statistics of the source. A key that no row has stays: only the load itself can make it.
+    statistics of the source. A key that no row has stays: only the load itself can make it. An
+    INSERT into such a table is what makes its rows, so none of its values may come from there: the
+    values are NULL then, and the probe tries others if the server refuses that.
     """
 
     def __init__(self, connection: Connection, capture: Capture) -> None:
@@ -38,26 +43,39 @@ class EmptyTables:
     def sources(self) -> dict[str, dict[int, Source]]:
         """Return other sources, by statement and place."""
         sources: dict[str, dict[int, Source]] = {}
-        for name, place, source in self._given():
-            other = self._instead(source)
+        for statement, place, source in self._given():
+            other = self._instead(source, makes_rows=statement.kind == "insert")
             if other is not None:
-                sources.setdefault(name, {})[place] = other
+                sources.setdefault(statement.id, {})[place] = other
         return sources
 
-    def _given(self) -> Iterator[tuple[str, int, Source]]:
+    def replaced(self, statement: str, values: Mapping[int, Source]) -> dict[int, Source]:
+        """Return values for a statement; those of a table without rows are other ones."""
+        kinds = {own.id: own.kind for own in self._capture.statements}
+        makes_rows = kinds.get(statement) == "insert"
+        return {
+            place: self._instead(value, makes_rows=makes_rows) or value
+            for place, value in values.items()
+        }
+
+    def _given(self) -> Iterator[tuple[Statement, int, Source]]:
+        statements = {own.id: own for own in self._capture.statements}
         for template in self._capture.templates:
             for step in template.steps:
                 for place, source in enumerate(step.parameters):
-                    yield step.statement, place, source
+                    yield statements[step.statement], place, source
 
-    def _instead(self, source: Source) -> Source | None:
+    def _instead(self, source: Source, *, makes_rows: bool) -> Source | None:
         if isinstance(source, ListOf):
-            of = self._instead(source.of)
+            of = self._instead(source.of, makes_rows=makes_rows)
             return None if of is None else source.model_copy(update={"of": of})
         if not isinstance(source, OfColumn) or self._is_filled(source.table):
             return None
         shape = self._shapes.get((source.table, source.column))
-        return None if shape is None else self._of_shape(shape)
+        if shape is None:
+            return None
+        other = self._of_shape(shape)
+        return _without_rows(shape) if other is None and makes_rows else other
 
     def _of_shape(self, shape: ColumnShape) -> Source | None:
         key, values = shape.references, shape.distribution
@@ -79,6 +97,17 @@ class EmptyTables:
                 row = None
             self._has_rows[table] = row is None or bool(row[0])
         return self._has_rows[table]
+
+
+def _without_rows(shape: ColumnShape) -> Source:
+    """Return a value with which a table gets its first row; NULL if nothing else is likely.
+
+    A key with a sequence is not written, but compared: its new value comes from elsewhere.
+    """
+    is_new = shape.distribution.kind in FRESH_KINDS and not (shape.sequence or shape.identity)
+    if shape.is_not_null and is_new and shape.references is None:
+        return Fresh(table=shape.table, column=shape.column)
+    return Constant(value=None)
 
 
 def _assumed(shape: ColumnShape) -> Source | None:

@@ -30,6 +30,7 @@ from pgdyno.features.capture.mirror.job import (
 )
 from pgdyno.features.capture.mirror.kept_fits import Fits, file_of_fits, keep_fits, read_fits
 from pgdyno.features.capture.mirror.trying import found_values
+from pgdyno.features.capture.model import Capture, Constant
 from pgdyno.features.capture.on_server import foreign_in_load
 from pgdyno.features.capture.tables import CAPTURED
 from pgdyno.measure.jobs import engine_target, load_job
@@ -148,6 +149,7 @@ class _Probe:
     left_out: dict[str, str] = field(default_factory=dict)
     types: dict[str, dict[int, str]] = field(default_factory=dict)
     sources: dict[str, dict[int, Any]] = field(default_factory=dict)
+    of_empty: dict[str, dict[int, Any]] = field(default_factory=dict)
     tried: dict[str, int] = field(default_factory=dict)
     fitted: tuple[str, ...] = ()
     foreign: dict[str, str] = field(default_factory=dict)
@@ -198,7 +200,8 @@ class _Probe:
         texts = sent_texts(script)
         known = {own.id: own for own in capture.statements}
         with self.under_test.control("probe") as connection:
-            self.sources = dict(EmptyTables(connection, capture).sources())
+            self.of_empty = EmptyTables(connection, capture).sources()
+            self.sources = dict(self.of_empty)
             asked = Asked(connection, settings.get("search_path", ""))
             for name, text in texts.items():
                 statement = known[name]
@@ -286,14 +289,21 @@ class _Probe:
                 while not values and self.tried.get(name, 0) < TURNS:
                     turn = self.tried[name] = self.tried.get(name, 0) + 1
                     values = other_values(asked, original, name, statement, turn=turn)
-                    values = {} if values == self.sources.get(name) else values
+                    # Without a value the statement would not be sent, and so seem to succeed.
+                    values = EmptyTables(connection, original).replaced(name, values)
+                    values = _as_sent(original, name, values)
+                    values = {} if self._changed(name, values) == self.sources.get(name) else values
             if values:
-                self.sources[name] = values
+                self.sources[name] = self._changed(name, values)
             else:
                 self.sources.pop(name, None)
                 said = redacted(failed.message)
                 self.left_out[name] = f"it always fails in {shape.name}: {said}"
         return is_changed
+
+    def _changed(self, name: str, values: dict[int, Any]) -> dict[int, Any]:
+        """Return the sources of a statement with others; no table without rows gives a value."""
+        return {**self.of_empty.get(name, {}), **values}
 
     def _found(
         self, connection: Connection, asked: Asked, script: Script, name: str, text: str
@@ -304,6 +314,14 @@ class _Probe:
         fitting = Fitting(connection, capture, asked, seconds=_FIND_S_MAX)
         fitting.texts = sent_texts(script)
         return found_values(fitting, statement, text)
+
+
+def _as_sent(capture: Capture, name: str, values: Mapping[int, Any]) -> dict[int, Any]:
+    """Return values of a statement without NULL where a step is not sent with NULL."""
+    steps = [step for template in capture.templates for step in template.steps]
+    never = {place for step in steps if step.statement == name for place in step.not_null}
+    null = Constant(value=None)
+    return {place: own for place, own in values.items() if place not in never or own != null}
 
 
 def _is_copy(text: str) -> bool:
