@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -18,7 +18,7 @@ from pgdyno.features.tune.question import Question
 from pgdyno.features.tune.server_settings import defaults_of
 from pgdyno.features.tune.space import Dimension, check_risks, dimensions
 from pgdyno.features.tune.spec import TuneDesign
-from pgdyno.features.tune.trial import BASE, Candidate, TrialStep
+from pgdyno.features.tune.trial import BASE, Candidate, Length, TrialStep
 from pgdyno.features.tune.tuning import Tuning
 from pgdyno.plan.design import NONE, Design
 from pgdyno.plan.history import History, Measured, elapsed_ns, pilots, rounds, why_no_answer
@@ -322,8 +322,8 @@ class Tune(Design[TuneDesign]):
     def tuning(self, history: History, excluded: frozenset[str] = NONE) -> Tuning:
         """Return the state of the tuning after these runs.
 
-        Raises: AnalysisError if the runs do not follow from the plan, as in a result of another
-        version whose search was different.
+        Another version may have planned its rounds in another order: what they measured counts.
+        Raises: AnalysisError if the runs have settings for which this version never asks.
         """
         key = self.experiment.model_dump_json(by_alias=True)
         runs = [ran for run in history for ran in self._ran(run)]
@@ -341,6 +341,8 @@ class Tune(Design[TuneDesign]):
                 self._take(memo.tuning, step, ran)
             elif given_up:
                 memo.tuning.give_up(given_up[0])
+            elif planned := self._planned_then(memo.tuning, runs[len(memo.runs) :]):
+                memo.tuning.replan(planned)
             else:
                 break
         if len(runs) > len(memo.runs):
@@ -348,7 +350,8 @@ class Tune(Design[TuneDesign]):
             raise AnalysisError(
                 f"This version of pgdyno would have planned another run than run {number} of this"
                 " tuning, so it cannot judge the tuning.",
-                hint="use the version of pgdyno that measured it; the store has every run",
+                hint="use the version of pgdyno that measured it; the store has every run, and the"
+                " page of the answer as it was then",
             )
         _last[:] = [memo]
         return memo.tuning
@@ -359,6 +362,23 @@ class Tune(Design[TuneDesign]):
             return self.experiment.planned_variants()[0]
         name = _UNUSUAL.sub("-", candidate.name)
         return PlannedVariant(name, storage.variant_of(candidate.name, candidate.settings))
+
+    def _planned_then(self, tuning: Tuning, left: Sequence[_Ran]) -> list[TrialStep]:
+        """Return the next round as it was carried out; nothing if it has unknown settings."""
+        if not left:
+            return []
+        known = {self.variant_of(candidate).id: candidate for candidate in tuning.known()}
+        first = left[0]
+        together = [
+            ran
+            for ran in left
+            if (ran.seen is first.seen if first.in_turns else ran.round == first.round)
+        ]
+        if any(ran.variant not in known for ran in together):
+            return []
+        is_long = not first.in_turns and first.seen.run.measure_ns == self.long_ns
+        length: Length = "turn" if first.in_turns else "long run" if is_long else "run"
+        return [TrialStep(ran.round, known[ran.variant], length) for ran in together]
 
     def _ran(self, seen: Measured) -> Iterator[_Ran]:
         """Yield a run of a round, or each turn of a load, with its part of the time."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pgdyno.analysis.compare import shuffled
 from pgdyno.features.tune.arms import (
@@ -107,6 +107,18 @@ class Tuning:
             self._fail(step.candidate, measured.why)
         if all(other.round != step.round for other in self._queue):
             self._close_round(in_turns=step.in_turns)
+
+    def known(self) -> Iterator[Candidate]:
+        """Yield every candidate that was asked for."""
+        yield from (self.base, self.best)
+        for arm in [*self._earlier, *self._paused, *self._arms]:
+            yield from (arm.candidate, arm.against)
+
+    def replan(self, steps: Sequence[TrialStep]) -> None:
+        """Expect these runs instead of those that are due: another version planned them."""
+        self._queue, self._goals = list(steps), {}
+        self._members = list({step.candidate.name: step.candidate for step in steps}.values())
+        self._round_count = max(step.round for step in steps)
 
     def give_up(self, step: TrialStep, why: str = "it did not run: see the notes") -> None:
         """Note that the candidate of the run that is due cannot be measured."""
