@@ -182,11 +182,13 @@ class Noise:
 
     `repeated`: from values with several pairs, around the mean of each. `of_others`: for each
     setting, from all pairs of the other settings, around zero. The second is known after one
-    round. It is too large if other settings have an effect, and never too small.
+    round. It is too large if other settings have an effect, and never too small. `pooled`: the
+    noise of runs of any length, for an arm whose own length has too few pairs.
     """
 
     repeated: PairScatter
     of_others: Mapping[str, PairScatter]
+    pooled: Noise | None = None
 
     @property
     def deviation_ratio(self) -> float:
@@ -207,16 +209,16 @@ class Noise:
         The number of pairs chooses, never what they showed: the narrower of two is too narrow.
         """
         others = self.of_others.get(arm.setting)
-        if others is None or self.repeated.freedom_count >= _FREEDOM_ENOUGH:
-            return self.repeated
-        return others
+        is_enough = others is None or self.repeated.freedom_count >= _FREEDOM_ENOUGH
+        own = self.repeated if is_enough or others is None else others
+        return own if own.is_known or self.pooled is None else self.pooled.of_arm(arm)
 
     def is_known_for(self, arm: Arm) -> bool:
         """Return whether this arm can have an interval."""
         return self.of_arm(arm).is_known
 
     @classmethod
-    def of(cls, arms: Iterable[Arm]) -> Noise:
+    def of(cls, arms: Iterable[Arm], pooled: Noise | None = None) -> Noise:
         """Return the noise that the log ratios of these arms show; all are runs, or all turns."""
         listed = list(arms)
         several = [np.array(arm.log_ratios) for arm in listed if len(arm.log_ratios) > 1]
@@ -226,8 +228,9 @@ class Noise:
         repeated = PairScatter(math.sqrt(spread / free) if free else 0.0, share * free)
         settings = dict.fromkeys(arm.setting for arm in listed)
         if len(settings) < 2:
-            return cls(repeated, {})
-        return cls(repeated, {setting: _of_others(listed, setting) for setting in settings})
+            return cls(repeated, {}, pooled)
+        others = {setting: _of_others(listed, setting) for setting in settings}
+        return cls(repeated, others, pooled)
 
 
 def _of_others(arms: Iterable[Arm], setting: str) -> PairScatter:

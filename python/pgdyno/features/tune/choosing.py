@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from pgdyno.features.tune.arms import Arm, Noise
 from pgdyno.features.tune.question import Question
+from pgdyno.features.tune.trial import Length
 
 # The candidate with the highest mean plus this number of standard errors is measured next.
 _OPTIMISM = 1.5
@@ -20,12 +21,12 @@ _LIKELY = 2.0
 _PAIRS_OF_BEST = 2
 
 
-def ranked(open_arms: Sequence[Arm], noises: Mapping[bool, Noise]) -> list[Arm]:
-    """Return the arms, the most promising first. Args: noises, of turns (True) and of runs."""
+def ranked(open_arms: Sequence[Arm], noises: Mapping[Length, Noise]) -> list[Arm]:
+    """Return the arms, the most promising first. Args: noises, by length."""
     known = [noise.deviation_ratio for noise in noises.values() if noise.is_known]
 
     def promise(arm: Arm) -> float:
-        have, noise = len(arm.log_ratios) + arm.missing_count, noises[arm.in_turns]
+        have, noise = len(arm.log_ratios) + arm.missing_count, noises[arm.length]
         if arm.role == "part":
             return -have
         scatter = noise.deviation_ratio if noise.is_known else max(known, default=_SCATTER)
@@ -37,7 +38,7 @@ def ranked(open_arms: Sequence[Arm], noises: Mapping[bool, Noise]) -> list[Arm]:
 
 
 def chosen(
-    alike: list[Arm], count: int, asked: Question, noises: Mapping[bool, Noise]
+    alike: list[Arm], count: int, asked: Question, noises: Mapping[Length, Noise]
 ) -> list[Arm]:
     """Return the candidates of a round from those of a kind, the most promising first."""
     alike = _without_second(alike, asked, noises)
@@ -52,11 +53,11 @@ def chosen(
     return [*alike[: count - 1], leader]
 
 
-def likely(open_arms: Sequence[Arm], noises: Mapping[bool, Noise]) -> Arm | None:
+def likely(open_arms: Sequence[Arm], noises: Mapping[Length, Noise]) -> Arm | None:
     """Return the best of the arms that are probably better, None if there is none."""
 
     def is_likely(arm: Arm) -> bool:
-        scatter, count = noises[arm.in_turns].of_arm(arm), len(arm.log_ratios)
+        scatter, count = noises[arm.length].of_arm(arm), len(arm.log_ratios)
         error_ratio = scatter.deviation_ratio / math.sqrt(max(count, 1))
         return count > 0 and scatter.is_known and arm.mean_ratio > _LIKELY * error_ratio
 
@@ -64,21 +65,21 @@ def likely(open_arms: Sequence[Arm], noises: Mapping[bool, Noise]) -> Arm | None
     return max(alone, key=lambda arm: arm.mean_ratio, default=None)
 
 
-def stands_out(arm: Arm, noises: Mapping[bool, Noise]) -> bool:
+def stands_out(arm: Arm, noises: Mapping[Length, Noise]) -> bool:
     """Return whether a second pair will probably decide about this arm."""
-    scatter = noises[arm.in_turns].of_arm(arm)
+    scatter = noises[arm.length].of_arm(arm)
     return scatter.is_known and arm.mean_ratio > _OUTSTANDING * scatter.deviation_ratio
 
 
 def _without_second(
-    alike: Sequence[Arm], asked: Question, noises: Mapping[bool, Noise]
+    alike: Sequence[Arm], asked: Question, noises: Mapping[Length, Noise]
 ) -> list[Arm]:
     """Leave out the values of a range that are behind another, promising value of this range."""
     best: dict[str, Arm] = {}
     for arm in sorted(alike, key=lambda arm: arm.mean_ratio):
         count = len(arm.log_ratios)
         if count >= _PAIRS_OF_BEST and not asked.is_list(arm.setting) and arm.role == "alone":
-            error_ratio = noises[arm.in_turns].deviation_ratio / math.sqrt(count)
+            error_ratio = noises[arm.length].deviation_ratio / math.sqrt(count)
             if arm.mean_ratio > _OPTIMISM * error_ratio > 0:
                 best[arm.setting] = arm
     return [

@@ -21,6 +21,7 @@ _NAME_MAX = 60
 
 Length = Literal["turn", "run", "long run"]
 """A turn within a load, a run, or a run that is long enough for a checkpoint or a vacuum."""
+LENGTHS: tuple[Length, ...] = ("turn", "run", "long run")
 Role = Literal["alone", "together", "part"]
 """One setting on top of the best, several of them, or the part of one in the gain of several."""
 Decision = Literal["better", "worse", "no better", "not known", "failed", "not tried"]

@@ -31,6 +31,7 @@ from pgdyno.features.tune.question import Question
 from pgdyno.features.tune.together import is_shown, members_of, parts_of, set_arm
 from pgdyno.features.tune.trial import (
     BASE,
+    LENGTHS,
     Candidate,
     Length,
     PairEffect,
@@ -70,7 +71,7 @@ class Tuning:
         self._looks_done = 0
         self._arms: list[Arm] = []
         self._earlier: list[Arm] = []
-        self._rounds: list[tuple[bool, dict[str, float]]] = []
+        self._rounds: list[tuple[Length, dict[str, float]]] = []
         self._round_count = 0
         self._queue: list[TrialStep] = []
         self._members: list[Candidate] = []
@@ -106,7 +107,7 @@ class Tuning:
         if measured.goal_ratio is None and measured.why:
             self._fail(step.candidate, measured.why)
         if all(other.round != step.round for other in self._queue):
-            self._close_round(in_turns=step.in_turns)
+            self._close_round(step.length)
 
     def known(self) -> Iterator[Candidate]:
         """Yield every candidate that was asked for."""
@@ -141,10 +142,14 @@ class Tuning:
         changed = {name for candidate in self._members for name in candidate.settings}
         return not self._asked.restarting.isdisjoint(changed)
 
-    def noise(self, *, in_turns: bool) -> Noise:
-        """Return the scatter of a pair of turns or of runs, from all of these pairs so far."""
+    def noise(self, length: Length) -> Noise:
+        """Return the scatter of a pair of turns or of runs, from all pairs of this length so far.
+
+        A longer run averages over what a shorter one shows by chance, such as a checkpoint.
+        """
         arms = [*self._earlier, *self._paused, *self._arms]
-        return Noise.of(arm for arm in arms if arm.in_turns == in_turns)
+        pooled = Noise.of(arm for arm in arms if arm.in_turns == (length == "turn"))
+        return Noise.of((arm for arm in arms if arm.length == length), pooled)
 
     def step_ns(self, length: Length) -> float:
         """Return what a turn or a run takes on average, with its part of everything around it."""
@@ -168,7 +173,7 @@ class Tuning:
             key = (arm.setting, arm.value)
             if key not in last or arm.log_ratios or arm.failure:
                 last[key] = arm
-        return tuple(arm.trial(self._noises[arm.in_turns]) for arm in last.values())
+        return tuple(arm.trial(self._noises[arm.length]) for arm in last.values())
 
     @property
     def is_decided(self) -> bool:
@@ -191,11 +196,12 @@ class Tuning:
         first = self._steps_up[0]
         if len(self._steps_up) == 1:
             return self._of_one(first)
-        in_turns = all(arm.in_turns for arm in self._steps_up)
-        ratios = self._pairs(self.best.name, BASE, in_turns=in_turns)
+        lengths = {arm.length for arm in self._steps_up}
+        length = lengths.pop() if len(lengths) == 1 else "run"
+        ratios = self._pairs(self.best.name, BASE, length)
         if len(ratios) > 2:
             fresh = Arm("", "", self.best, self.base, first.error_ratio, 1, log_ratios=ratios)
-            return fresh.effect(self.noise(in_turns=in_turns))
+            return fresh.effect(self.noise(length))
         single = [arm.decided_by for arm in self._steps_up if arm.decided_by is not None]
         means, halves = (
             sum(getattr(effect, name) for effect in single) for name in ("mean_ratio", "half_ratio")
@@ -209,7 +215,7 @@ class Tuning:
             return None
         missing_ns = 0.0
         for length in dict.fromkeys(arm.length for arm in open_arms):
-            noise = self.noise(in_turns=length == "turn")
+            noise = self.noise(length)
             pairs = [arm.pairs_missing(noise) for arm in open_arms if arm.length == length]
             if None in pairs:
                 return None
@@ -222,25 +228,25 @@ class Tuning:
         """Return the rounds of whole runs that measured a candidate and your settings."""
         return tuple(
             number
-            for number, (in_turns, goals) in enumerate(self._rounds, start=1)
-            if candidate.name in goals and BASE in goals and not in_turns
+            for number, (length, goals) in enumerate(self._rounds, start=1)
+            if candidate.name in goals and BASE in goals and length != "turn"
         )
 
     def _of_one(self, arm: Arm) -> PairEffect:
         """Return the effect of the only step, with the pairs since it was adopted."""
-        noise = self.noise(in_turns=arm.in_turns)
+        noise = self.noise(arm.length)
         decided = arm.decided_by or arm.effect(noise)
         whole = Arm(arm.setting, arm.value, arm.candidate, self.base, arm.error_ratio, 1)
-        whole.log_ratios = self._pairs(arm.candidate.name, BASE, in_turns=arm.in_turns)
+        whole.log_ratios = self._pairs(arm.candidate.name, BASE, arm.length)
         effect = whole.effect(noise)
         # A later disturbance may hide what was decided; the interval that decided is reported then.
         return effect if effect.is_above_zero else decided
 
-    def _pairs(self, name: str, against: str, *, in_turns: bool) -> list[float]:
+    def _pairs(self, name: str, against: str, length: Length) -> list[float]:
         return [
             goals[name] - goals[against]
             for kind, goals in self._rounds
-            if name in goals and against in goals and kind == in_turns
+            if name in goals and against in goals and kind == length
         ]
 
     def _planned(self) -> list[TrialStep]:
@@ -324,16 +330,14 @@ class Tuning:
             self._follow()
 
     def _decide(self, look: Look) -> None:
-        for in_turns in (True, False):
-            arms = [arm for arm in self._arms if arm.in_turns == in_turns]
-            noise = self.noise(in_turns=in_turns)
-            for arm in arms:
-                arm.decide(noise, look)
+        noises = self._noises
+        for arm in self._arms:
+            arm.decide(noises[arm.length], look)
 
-    def _close_round(self, *, in_turns: bool) -> None:
+    def _close_round(self, length: Length) -> None:
         """Keep the round that was just finished, and decide what it shows."""
         goals = {name: goal for name, goal in self._goals.items() if goal is not None}
-        self._rounds.append((in_turns, goals))
+        self._rounds.append((length, goals))
         if self.reason:
             return
         for arm in self._arms:
@@ -427,7 +431,7 @@ class Tuning:
             [arm] = self._alone([(old.setting, old.value)])
             if old.setting == self.adopted[-1].setting:
                 names = arm.candidate.name, self.best.name
-                arm.log_ratios = self._pairs(*names, in_turns=arm.in_turns)
+                arm.log_ratios = self._pairs(*names, arm.length)
                 arm.decision = "not known" if arm.log_ratios else "not tried"
             elif old.log_ratios:
                 arm.hint_ratio = old.mean_ratio
@@ -471,8 +475,8 @@ class Tuning:
         ]
 
     @property
-    def _noises(self) -> dict[bool, Noise]:
-        return {in_turns: self.noise(in_turns=in_turns) for in_turns in (True, False)}
+    def _noises(self) -> dict[Length, Noise]:
+        return {length: self.noise(length) for length in LENGTHS}
 
     def _fail(self, candidate: Candidate, why: str) -> None:
         """Note that a candidate failed; without your settings or the best ones nothing goes on."""

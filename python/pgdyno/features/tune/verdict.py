@@ -53,7 +53,7 @@ def findings_of(
             arm.value,
             now,
             major,
-            _ratio(arm.trial(tuning.noise(in_turns=arm.in_turns)), is_more_better),
+            _ratio(arm.trial(tuning.noise(arm.length)), is_more_better),
         )
         for arm in tuning.adopted
         if tuning.best.settings.get(arm.setting) == arm.value
