@@ -21,6 +21,7 @@ from pgdyno.features.capture.model import Capture
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parsed import parse
 from pgdyno.features.capture.reading.utilities import without_orphans
+from pgdyno.server.find import find
 from pgdyno.server.target import Target
 
 SETTINGS = {
@@ -249,3 +250,29 @@ def test_a_lock_of_the_session_is_sent_if_it_is_released() -> None:
         (["SELECT pg_advisory_xact_lock($1)"], [True]),
     ):
         assert list(without_orphans(texts)) == sent, texts
+
+
+@pytest.mark.parametrize("keeps_values", [False, True])
+@pytest.mark.parametrize("version", ["15", "18"])
+def test_the_session_of_a_dump_in_the_log_does_not_stop_the_load(
+    pgdyno: Command, new_cluster: Make, tmp_path: Path, version: str, keeps_values: bool
+) -> None:
+    core, path = server(new_cluster, version, SETTINGS), tmp_path / "a.capture"
+
+    def used() -> None:
+        use(core, 5)
+        dump = [str(find(version=version).program("pg_dump")), "-d", core.as_conninfo()]
+        subprocess.run(dump, check=True, stdout=subprocess.DEVNULL, timeout=60)
+
+    keep = ("--keep-values", "--i-may-store-values") if keeps_values else ()
+    capture_new_log(pgdyno, core, path, used, options=keep)
+    run_sql(core, "CREATE DATABASE copy" + (" TEMPLATE core" if keeps_values else ""))
+    copy = [*server_options(core.with_database("copy"))]
+    if keeps_values:
+        copy.append("--allow-write")
+        path = path.with_suffix(".with-values.capture")
+    else:
+        said = pgdyno("init", path, *copy)
+        assert said.code == 0, said.err
+    said = pgdyno("bench", *copy, "-b", path, "-c", "2", "-T", "2s", "--warmup", "0s")
+    assert said.code in (0, 3), said.err

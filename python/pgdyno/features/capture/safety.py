@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from pgdyno.errors import SpecError
@@ -279,6 +280,15 @@ def refuse_other_loads(capture: Capture, *, file: str) -> None:
                 for column in (name for name in named if (own.table, name) not in columns):
                     place = f"{own.table}.{column}"
                     _refuse(file, f"the transaction {template.name}", f"it has no column {place}")
+
+
+@lru_cache(maxsize=4096)
+def is_part_of_load(text: str) -> bool:
+    """Return whether the load of a capture may have a statement; a text that cannot be read: no."""
+    try:
+        return all(_is_of_load(part) for part in statements_of(text, where="the load"))
+    except (SpecError, RecursionError):
+        return False
 
 
 def is_harmless_block(body: str) -> bool:

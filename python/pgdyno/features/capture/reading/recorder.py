@@ -21,6 +21,7 @@ from pgdyno.features.capture.reading.key_families import KeyFamilies
 from pgdyno.features.capture.reading.log_calls import Call, Value
 from pgdyno.features.capture.reading.log_templates import name_of
 from pgdyno.features.capture.reading.parsed import Parsed
+from pgdyno.features.capture.safety import is_part_of_load
 from pgdyno.features.capture.schema import ColumnShape
 from pgdyno.store.files import PrivateLines
 
@@ -158,7 +159,7 @@ class Recorder:
         parsed = call.statement.parsed
         if parsed.copies or not parsed.reason:
             return not parsed.copies
-        if parsed.reason not in EXACT:
+        if parsed.reason not in EXACT or not is_part_of_load(call.exact[0]):
             return False
         name = statement_id(call.session.user, call.exact[0])
         return name in self._numbers or len(self._numbers) < _STATEMENTS_MAX
