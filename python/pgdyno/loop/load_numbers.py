@@ -98,7 +98,8 @@ def require_completed(summary: Summary) -> None:
     if not summary.failures:
         raise AnalysisError(
             "No transaction completed within the measured time.",
-            hint="set a duration longer than one transaction",
+            hint="set a duration longer than one transaction; if the load ends by itself, set"
+            " --warmup 0s",
         )
     ranked = sorted(summary.failures.items(), key=lambda item: -item[1])
     codes = ", ".join(f"{code}: {count:,}" for code, count in ranked)

@@ -100,9 +100,9 @@ def _since(finding: IncidentFinding, evidence: IncidentEvidence) -> IncidentFind
         else evidence.noted_after_s(finding.subject)
     )
     since_s = max(0.0, evidence.seconds - after_s)
-    words = (
-        "seen since the first seconds of this watch"
-        if after_s <= _FIRST_S
-        else f"seen for {seconds(round(since_s))}"
-    )
+    words = f"seen for {seconds(round(since_s))}"
+    if after_s <= _FIRST_S:
+        words = "seen since the first seconds of this watch"
+    elif round(since_s) < 1:
+        words = "seen at the end of this watch"
     return replace(finding, since_s=since_s, cost="; ".join(filter(None, (finding.cost, words))))
