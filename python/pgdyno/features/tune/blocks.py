@@ -11,6 +11,7 @@ from pgdyno.analysis.rounding import change_text
 from pgdyno.features.tune.arms import MARGIN_RATIO
 from pgdyno.features.tune.findings import SettingEffect, Tried, TuneFindings
 from pgdyno.features.tune.statements import NEEDS_WORDS, alter_system, conf_fragment, effect_text
+from pgdyno.features.tune.trial import BASE
 from pgdyno.quantities import counted
 from pgdyno.report import forest
 from pgdyno.report.about_blocks import about_blocks, first_lines, head_of
@@ -107,7 +108,8 @@ def _effects(tuned: TuneFindings) -> Iterator[forest.ForestRow]:
         yield forest.ForestRow("proposed, against your settings", tuned.gain, "", "proved")
     for place, trial in enumerate(tuned.tried):
         if trial.ratio is not None and trial.ratio.low is not None:
-            name = f"{trial.name}, against {trial.against}"
+            is_against_yours = trial.against == BASE
+            name = trial.name if is_against_yours else f"{trial.name}, against {trial.against}"
             yield forest.ForestRow(name, trial.ratio, "", f"tried.{place}.ratio")
 
 
