@@ -60,6 +60,8 @@ def started(
     rc = {"bash": home / "rc", "zsh": home / ".zshrc", "fish": home / "config/fish/config.fish"}
     rc[shell].parent.mkdir(parents=True, exist_ok=True)
     rc[shell].write_text(setup)
+    # Without this folder, fish reads all man pages in the background, for minutes.
+    (home / "data/fish/generated_completions").mkdir(parents=True, exist_ok=True)
     argv = {"bash": ["bash", "--rcfile", str(rc["bash"]), "-i"], "zsh": ["zsh", "-i"]}
     child, terminal = pty.fork()
     if child == 0:  # pragma: no cover
