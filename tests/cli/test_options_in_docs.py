@@ -19,7 +19,7 @@ OTHERS = {
     "--resources",
 }
 OTHERS |= {"--rename-dir-limit", "--version"}
-OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*[a-z0-9]")
 PAGES = [
     page
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))

@@ -78,8 +78,9 @@ impl ServerError {
     pub fn may_quote_values(&self) -> bool {
         let class = self.sqlstate.class();
         let is_of_parser = class == "42" && self.position.is_some();
-        let is_about_names = is_of_parser || self.sqlstate.as_str() == "42501";
-        self.is_raised || !(is_about_names || CLASSES_WITHOUT_VALUES.contains(&class))
+        // No permission, and division by zero, whose words are always the same.
+        let is_known = is_of_parser || matches!(self.sqlstate.as_str(), "42501" | "22012");
+        self.is_raised || !(is_known || CLASSES_WITHOUT_VALUES.contains(&class))
     }
 
     /// The error with other words if its own may quote values.
