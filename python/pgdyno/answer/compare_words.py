@@ -97,10 +97,10 @@ def round_words(pairs: Sequence[Pair], comparison: Comparison, metric: str) -> s
         direction = "higher" if ratio.value > 1 else "lower"
         parts.append(f"{METRIC_WORDS[metric]} was {direction} in all {len(pairs)} rounds")
     if comparison.verdict in ("faster", "slower", "lower", "higher") and agree:
-        parts.append(
-            f"all {len(pairs)} rounds agree: at least {100 * abs(least - 1):,.0f} % "
-            f"{comparison.verdict} in each"
-        )
+        # Rounded down, so that it holds for each round.
+        percent_least = math.floor(100 * abs(least - 1) + 1e-9)
+        each = f": at least {percent_least:,} % {comparison.verdict} in each"
+        parts.append(f"all {len(pairs)} rounds agree{each if percent_least else ''}")
     values = [pair.reference_value for pair in pairs]
     changed = max(values) / min(values) - 1
     if has_interval and changed >= _CHANGED_RATIO_MIN:
