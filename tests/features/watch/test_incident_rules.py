@@ -11,8 +11,10 @@ from tests.features.watch.samples import database, wait
 from pgdyno.features.watch.incident.conditions import restricted
 from pgdyno.features.watch.incident.evidence import IncidentEvidence
 from pgdyno.features.watch.incident.finding import IncidentFinding, in_order
+from pgdyno.features.watch.incident.reading_rules import read_whole
 from pgdyno.features.watch.incident.rules import findings_of
 from pgdyno.features.watch.incident.sampled import HIDDEN, shown_statement
+from pgdyno.features.watch.incident.statement_rules import KnownStatements
 from pgdyno.features.watch.tally import Tally
 
 SECOND_NS = 1_000_000_000
@@ -234,6 +236,17 @@ def test_busy_workers_are_a_finding_only_if_dead_rows_grow_past_the_threshold() 
     assert kinds(20_000, 3) == ["autovacuum cannot keep up"]
     assert kinds(20_000, 1) == []
     assert kinds(200, 3) == []
+
+
+@pytest.mark.parametrize(("rows_each", "is_found"), [(50, False), (50_000, True)])
+def test_a_small_table_that_is_read_whole_is_no_finding(rows_each: int, is_found: bool) -> None:
+    evidence = watched(*([] for _ in range(10)))
+    for second in range(1, 11):
+        stamp = {"time_ns": second * SECOND_NS, "interval_ns": SECOND_NS}
+        grown = {"seq_scans": 5_000.0 * second, "seq_rows": 5_000.0 * second * rows_each}
+        evidence.take("tables", [{**stamp, **TABLE, **grown}])
+    found = read_whole(evidence, KnownStatements(counts_statements=False))
+    assert bool(list(found)) is is_found
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,8 @@ from pgdyno.quantities import compact_ms, percent
 from pgdyno.server.grammar import sql_name
 
 _ROWS_PER_SECOND = 100_000
+# Reading fewer rows than this may be the fastest way: no index helps.
+_ROWS_PER_SCAN = 1_000
 _MUCH_RATIO = 0.25
 _DEAD_MIN = 10_000
 _DEAD_BLOCKS_PER_ROW = 50
@@ -44,7 +46,8 @@ def read_whole(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[I
         rows, scans = seen.grown("seq_rows"), seen.grown("seq_scans")
         if rows / evidence.seconds < _ROWS_PER_SECOND:
             return
-        if scans < max(3.0, evidence.seconds / 10) or _is_named(evidence, known, seen):
+        is_often = scans >= max(3.0, evidence.seconds / 10) and rows / scans >= _ROWS_PER_SCAN
+        if not is_often or _is_named(evidence, known, seen):
             continue
         if known.counts_statements and _reader(evidence, seen) is None:
             continue  # Nothing says who reads it.
