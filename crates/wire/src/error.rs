@@ -74,12 +74,13 @@ impl ServerError {
     /// True if the message may quote a value of a row or of a parameter.
     ///
     /// A name that the parser did not find has a position; without one, it may be the value of a
-    /// cast to regclass.
+    /// cast to regclass. A syntax error (42601) quotes what it met, which may be a literal.
     pub fn may_quote_values(&self) -> bool {
         let class = self.sqlstate.class();
-        let is_of_parser = class == "42" && self.position.is_some();
+        let state = self.sqlstate.as_str();
+        let is_of_parser = class == "42" && state != "42601" && self.position.is_some();
         // No permission, and division by zero, whose words are always the same.
-        let is_known = is_of_parser || matches!(self.sqlstate.as_str(), "42501" | "22012");
+        let is_known = is_of_parser || matches!(state, "42501" | "22012");
         self.is_raised || !(is_known || CLASSES_WITHOUT_VALUES.contains(&class))
     }
 
@@ -206,6 +207,7 @@ mod tests {
             ("P0001", "no such customer: secret", ""),
             ("23505", "secret exists", "Rexec_stmt_raise\0"),
             ("42P01", "relation \"secret\" does not exist", ""),
+            ("42601", "syntax error at or near \"'secret'\"", "P15\0"),
             ("HV000", "secret", ""),
             ("XX000", "secret at line 1.", ""),
         ] {
@@ -224,6 +226,7 @@ mod tests {
             ("42P01", "relation \"a\" does not exist", "P15\0"),
             ("42501", "permission denied for table a", ""),
             ("40P01", "deadlock detected", ""),
+            ("22012", "division by zero", ""),
         ] {
             assert_eq!(shown(sqlstate, message, more), message);
         }
