@@ -14,7 +14,7 @@ from tests.cli.test_signal_while_server_hangs import (
     seconds_idle_until_end,
 )
 from tests.cli.test_signals_of_verbs import ASKED
-from tests.fixtures.command import Command, eventually, server_options
+from tests.fixtures.command import Command, RunningCommand, Said, eventually, server_options
 from tests.fixtures.floods import FLOODS, Flood
 
 from pgdyno.clock import read_pair
@@ -79,6 +79,15 @@ def resident_mb(pid: int) -> int:
     return most
 
 
+def ended(running: RunningCommand) -> tuple[Said, int]:
+    """Wait for a command; return what it said, and the most memory that it had, in MB."""
+    most = 0
+    while running.process.poll() is None:
+        most = max(most, resident_mb(running.process.pid))
+        time.sleep(0.02)
+    return running.wait(), most
+
+
 @pytest.mark.parametrize("verb", ["settings", "bench"])
 def test_a_verb_stays_small_while_rows_come_without_an_end(
     verb: str, either_server: ScratchCluster, pgdyno: Command, tmp_path: Path
@@ -87,11 +96,7 @@ def test_a_verb_stays_small_while_rows_come_without_an_end(
     script.write_text("SELECT 1;\n")
     with Flood(either_server.target, "rows", after=1) as flood:
         running = pgdyno.start(*ASKED[verb](server_options(flood.target), script))
-        most = 0
-        while running.process.poll() is None:
-            most = max(most, resident_mb(running.process.pid))
-            time.sleep(0.02)
-        said = running.wait()
+        said, most = ended(running)
     assert said.code == 1
     assert "the answer had" in " ".join(said.error.split())
     assert most < RESIDENT_MB_MAX
@@ -102,11 +107,7 @@ def test_the_load_engine_stays_small_while_rows_come_without_an_end(
 ) -> None:
     with Flood(either_database, "rows", on=b"create table pgbench_accounts") as flood:
         running = pgdyno.start("init", *server_options(flood.target), "-s", "1")
-        most = 0
-        while running.process.poll() is None:
-            most = max(most, resident_mb(running.process.pid))
-            time.sleep(0.02)
-        said = running.wait()
+        said, most = ended(running)
     assert flood.flooded_count
     assert "the answer had" in " ".join(said.error.split())
     assert most < RESIDENT_MB_MAX
@@ -129,11 +130,7 @@ def test_a_load_whose_sessions_get_no_end_before_it_begins_ends_by_itself(
     after = {"connects": None, "prepares": 0, "measures round trips": 3}[stage]
     with Flood(either_database, kind, after=after, named=ENGINE) as flood:
         running = pgdyno.start("bench", "-f", script, *server_options(flood.target), "-T", "1s")
-        most = 0
-        while running.process.poll() is None:
-            most = max(most, resident_mb(running.process.pid))
-            time.sleep(0.02)
-        said = running.wait()
+        said, most = ended(running)
     assert flood.flooded_count
     assert said.code in (1, 2), said.err
     assert "the answer had" in " ".join(said.error.split())

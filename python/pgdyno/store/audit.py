@@ -31,7 +31,7 @@ _GIVEN_UP = "lines dismissed"
 class Journal:
     """The entries of a journal in order, and the numbers of the lines that cannot be read.
 
-    `last_seal`: of the last line that this user wrote; "" if there is none.
+    `last_seal`: of the last line that this user wrote; "" if this user wrote no line.
     """
 
     entries: tuple[dict[str, Any], ...]

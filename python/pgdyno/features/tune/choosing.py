@@ -54,7 +54,7 @@ def chosen(
 
 
 def likely(open_arms: Sequence[Arm], noises: Mapping[Length, Noise]) -> Arm | None:
-    """Return the best of the arms that are probably better, None if there is none."""
+    """Return the best of the arms that are probably better; None if no arm is."""
 
     def is_likely(arm: Arm) -> bool:
         scatter, count = noises[arm.length].of_arm(arm), len(arm.log_ratios)

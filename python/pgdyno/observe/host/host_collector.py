@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from pgdyno.observe.collector import SECOND_NS, Column, Row, Scope
 from pgdyno.observe.host.files import HERE, HostFiles
 
 
-class HostCollector:
+class HostCollector(ABC):
     """A `Collector` of the files of a host. A subclass adds name, meaning, columns and `sample`."""
 
     name: ClassVar[str]
@@ -21,9 +22,9 @@ class HostCollector:
         """Args: files, of the host; this one if not given."""
         self._files = files
 
+    @abstractmethod
     def sample(self, now_ns: int) -> list[Row]:
         """Return the rows of this instant, as `Collector.sample` says."""
-        raise NotImplementedError
 
 
 def on_load_host(kind: type[HostCollector], meaning: str) -> type[HostCollector]:
