@@ -99,8 +99,8 @@ def round_words(pairs: Sequence[Pair], comparison: Comparison, metric: str) -> s
     if comparison.verdict in ("faster", "slower", "lower", "higher") and agree:
         # Rounded down, so that it holds for each round.
         percent_least = math.floor(100 * abs(least - 1) + 1e-9)
-        each = f": at least {percent_least:,} % {comparison.verdict} in each"
-        parts.append(f"all {len(pairs)} rounds agree{each if percent_least else ''}")
+        bound = f": at least {percent_least:,} % {comparison.verdict} in each"
+        parts.append(f"all {len(pairs)} rounds agree{bound if percent_least else ''}")
     values = [pair.reference_value for pair in pairs]
     changed = max(values) / min(values) - 1
     if has_interval and changed >= _CHANGED_RATIO_MIN:

@@ -245,8 +245,8 @@ def test_a_small_table_that_is_read_whole_is_no_finding(rows_each: int, is_found
         stamp = {"time_ns": second * SECOND_NS, "interval_ns": SECOND_NS}
         grown = {"seq_scans": 5_000.0 * second, "seq_rows": 5_000.0 * second * rows_each}
         evidence.take("tables", [{**stamp, **TABLE, **grown}])
-    found = read_whole(evidence, KnownStatements(counts_statements=False))
-    assert bool(list(found)) is is_found
+    findings = list(read_whole(evidence, KnownStatements(counts_statements=False)))
+    assert bool(findings) is is_found
 
 
 @pytest.mark.parametrize(

@@ -493,7 +493,7 @@ class Sources(KeyFamilies):
 def _beside_others(source: Source, first: int | None) -> Source:
     """Return a list as long as those that the statement puts side by side: NULL fills shorter ones.
 
-    Args: first, the number of the first of these lists; None for a list of its own.
+    Args: first, the number of the first of these lists; None if it stands alone.
     """
     if first is None or not isinstance(source, ListOf):
         return source
