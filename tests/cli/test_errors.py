@@ -15,7 +15,7 @@ from tests.store.contents import written
 
 from pgdyno.cli import output
 from pgdyno.cli.main import _run
-from pgdyno.loop.journal import decided, finished
+from pgdyno.loop.journal import record_decision, record_finished
 from pgdyno.spec.planned import Cell, PlannedRun, Stop
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
@@ -26,9 +26,9 @@ def result(store: Path) -> ExperimentFolder:
     folder = Store(store).create("a", "bench")
     folder.write_spec("name = 'a'\n")
     number = written(folder).finish().number
-    decided(folder, PlannedRun(number, "detail", 1, Cell((0,), 1), 0, 10**9, 1))
-    finished(folder, number, 5)
-    decided(folder, Stop("done"))
+    record_decision(folder, PlannedRun(number, "detail", 1, Cell((0,), 1), 0, 10**9, 1))
+    record_finished(folder, number, 5)
+    record_decision(folder, Stop("done"))
     folder.write_analysis({"sentence": "5 tps", "runs": 2, "runs_valid": 1, "is_complete": True})
     folder.seal()
     return folder

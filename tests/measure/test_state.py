@@ -10,7 +10,7 @@ import pytest
 from tests.fixtures.clusters import Make, run_sql, scalar
 from tests.measure.test_servers import Open, asked, open_servers
 
-from pgdyno.measure.preparing import prepared
+from pgdyno.measure.preparing import prepare_server
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.server import server_facts
 from pgdyno.server.connect import connect
@@ -65,7 +65,7 @@ def test_a_cold_server_was_started_again_on_files_that_are_not_in_memory(
     name = scalar(server.target, "SELECT pg_relation_filepath('pgbench_big')")
     path = server.cluster.data_dir / str(name)
     assert cached_pages(path) > 0
-    cold, state = prepared(changed(cache="cold", reset="none"), server, "1.1")
+    cold, state = prepare_server(changed(cache="cold", reset="none"), server, "1.1")
     assert state.steps[-1].name == "drop page cache"
     assert cold.facts.postmaster_pid != server.facts.postmaster_pid
     assert cached_pages(path) == 0
@@ -76,7 +76,7 @@ def test_a_prewarmed_server_reads_nothing_from_disk(new_cluster: Make) -> None:
     server = server_of(new_cluster)
     assert server.cluster is not None
     server.cluster.restart()
-    warm, state = prepared(changed(cache="prewarm", reset="none"), server, "1.1")
+    warm, state = prepare_server(changed(cache="prewarm", reset="none"), server, "1.1")
     assert (state.steps[-1].name, state.steps[-1].skipped) == ("prewarm", "")
     plan = run_sql(
         warm.target, "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) SELECT count(*) FROM pgbench_big"
@@ -87,7 +87,7 @@ def test_a_prewarmed_server_reads_nothing_from_disk(new_cluster: Make) -> None:
 
 
 def test_the_state_at_the_begin_of_a_run_is_measured(new_cluster: Make) -> None:
-    _, state = prepared(changed(reset="none"), server_of(new_cluster), "1.1")
+    _, state = prepare_server(changed(reset="none"), server_of(new_cluster), "1.1")
     assert state.database_bytes_before is not None
     assert state.database_bytes_before > 7 * 2**20
 

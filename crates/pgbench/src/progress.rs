@@ -12,7 +12,7 @@ use pgdyno_engine::contract::job::ClockPair;
 /// The options that decide the form of a line.
 #[derive(Clone, Debug)]
 pub(super) struct Progress {
-    pub every_ns: u64,
+    pub interval_ns: u64,
     pub has_timestamp: bool,
     pub is_throttled: bool,
     pub has_latency_limit: bool,
@@ -21,10 +21,17 @@ pub(super) struct Progress {
     pub counts: Vec<SharedCounts>,
 }
 
+/// When the load began, when the last line was printed (at first: the begin), and now.
+struct Instants {
+    began_ns: u64,
+    last_ns: u64,
+    now_ns: u64,
+}
+
 impl Progress {
     pub(super) fn of(options: &Options, clock: ClockPair, counts: Vec<SharedCounts>) -> Progress {
         Progress {
-            every_ns: u64::from(options.progress_s) * 1_000_000_000,
+            interval_ns: u64::from(options.progress_s) * 1_000_000_000,
             has_timestamp: options.progress_timestamp,
             is_throttled: options.rate_tps > 0.0,
             has_latency_limit: options.latency_limit_ms > 0.0,
@@ -34,11 +41,14 @@ impl Progress {
         }
     }
 
-    /// Print lines until the sender is dropped. The first message is the begin of the load.
+    /// Print lines until the sender is dropped.
+    ///
+    /// Args: begins, the begin of the load, once. Its sender is dropped when the load ends.
     pub(super) fn run(&self, begins: &Receiver<u64>) {
         let Ok(began_ns) = begins.recv() else { return };
-        let (mut last, mut last_ns) = (Stats::default(), began_ns);
-        let mut next_ns = began_ns + self.every_ns;
+        let mut last = Stats::default();
+        let mut at = Instants { began_ns, last_ns: began_ns, now_ns: began_ns };
+        let mut next_ns = began_ns + self.interval_ns;
         loop {
             let wait = Duration::from_nanos(next_ns.saturating_sub(now_ns()));
             match begins.recv_timeout(wait) {
@@ -48,28 +58,26 @@ impl Progress {
                 Err(RecvTimeoutError::Disconnected) if now_ns() < next_ns => return,
                 Err(RecvTimeoutError::Disconnected) => {}
             }
-            let at_ns = now_ns();
+            at.now_ns = now_ns();
             let mut all = Stats::default();
             self.counts.iter().for_each(|counts| all.merge(&locked(counts).total));
-            eprintln!("{}", self.line(&all, &last, at_ns, (began_ns, last_ns)));
-            (last, last_ns) = (all, at_ns);
-            while next_ns <= at_ns {
-                next_ns += self.every_ns;
+            eprintln!("{}", self.line(&all, &last, &at));
+            (last, at.last_ns) = (all, at.now_ns);
+            while next_ns <= at.now_ns {
+                next_ns += self.interval_ns;
             }
         }
     }
 
-    /// Print the line for the time since `last`.
-    ///
-    /// Args: the begin of the load, and the instant of the last line.
-    fn line(&self, all: &Stats, last: &Stats, at_ns: u64, begins_ns: (u64, u64)) -> String {
+    /// Return the line for the time since the last line: `all` minus `last`.
+    fn line(&self, all: &Stats, last: &Stats, at: &Instants) -> String {
         let completed = all.completed - last.completed;
-        let tps = completed as f64 / ((at_ns - begins_ns.1) as f64 / 1e9);
+        let tps = completed as f64 / ((at.now_ns - at.last_ns) as f64 / 1e9);
         let latency = since(&all.latency, &last.latency);
         let (mean, deviation) = if latency.count > 0 { latency.moments() } else { (0.0, 0.0) };
         let time = match self.has_timestamp {
-            true => format!("{:.3} s", self.clock.unix_ns(at_ns) as f64 / 1e9),
-            false => format!("{:.1} s", (at_ns - begins_ns.0) as f64 / 1e9),
+            true => format!("{:.3} s", self.clock.unix_ns(at.now_ns) as f64 / 1e9),
+            false => format!("{:.1} s", (at.now_ns - at.began_ns) as f64 / 1e9),
         };
         let mut line = format!(
             "progress: {time}, {tps:.1} tps, lat {:.3} ms stddev {:.3}, {} failed",
@@ -113,7 +121,7 @@ mod tests {
     #[test]
     fn a_line_tells_what_happened_since_the_last() {
         let progress = Progress {
-            every_ns: 1,
+            interval_ns: 1,
             has_timestamp: false,
             is_throttled: true,
             has_latency_limit: true,
@@ -127,8 +135,9 @@ mod tests {
         all.add(Conclusion::Completed { latency_us: 2_000.0, lag_us: 500.0 }, 1);
         all.add(Conclusion::Completed { latency_us: 4_000.0, lag_us: 500.0 }, 0);
         all.add(Conclusion::Skipped, 0);
+        let at = Instants { began_ns: 0, last_ns: 3_000_000_000, now_ns: 5_000_000_000 };
         assert_eq!(
-            progress.line(&all, &last, 5_000_000_000, (0, 3_000_000_000)),
+            progress.line(&all, &last, &at),
             "progress: 5.0 s, 1.0 tps, lat 3.000 ms stddev 1.000, 0 failed, lag 0.500 ms, \
              1 skipped, 1 retried, 1 retries"
         );

@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from pgdyno.cli import load_options, options, wanted
-from pgdyno.cli.effect import refuse_without_effect
 from pgdyno.cli.headings import COMPARED, LOAD, under
 from pgdyno.cli.load_options import LoadVerb
 from pgdyno.cli.program_help import own_defaults
+from pgdyno.cli.unused_options import refuse_without_effect
 from pgdyno.errors import SpecError
 from pgdyno.programs.registry import metric_names
 

@@ -14,9 +14,9 @@ from pydantic_core import ErrorDetails
 
 from pgdyno.cli import output
 from pgdyno.cli.dataset_options import given_of, read_options
-from pgdyno.cli.effect import refuse_without_effect
 from pgdyno.cli.kind_options import option_fields
 from pgdyno.cli.script_options import pairs_of, protocol_of, scripts_of
+from pgdyno.cli.unused_options import refuse_without_effect
 from pgdyno.engine.engine_facts import BuiltinFacts, engine_facts
 from pgdyno.errors import SpecError
 from pgdyno.measure.host_access import command_to_host, way_unused

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from pgdyno.cli import wanted
-from pgdyno.cli.effect import refuse_given_twice
+from pgdyno.cli.unused_options import refuse_given_twice
 from pgdyno.cli.verb_help import examples_of, meant_by
 
 SERVER = "Server"

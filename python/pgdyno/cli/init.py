@@ -11,11 +11,11 @@ from typing import Any, cast
 import click
 
 from pgdyno.cli import options, output, wanted
-from pgdyno.cli.effect import refuse_without_effect
 from pgdyno.cli.headings import ANSWER, LOADING, TABLES, Verb, under
 from pgdyno.cli.init_kind import INIT_KINDS, ComparedCopy
 from pgdyno.cli.kind_options import decorator_of, kind_help
 from pgdyno.cli.load_options import HOSTS_HELP
+from pgdyno.cli.unused_options import refuse_without_effect
 from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.quantities import duration_text, format_bytes

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from pgdyno.cli import options, output
-from pgdyno.cli.effect import refuse_without_effect
 from pgdyno.cli.live import Live
+from pgdyno.cli.unused_options import refuse_without_effect
 from pgdyno.measure.load_plan import LoadPlan, planned, timed
 from pgdyno.measure.loading import Loading
 from pgdyno.quantities import duration_text, format_bytes

@@ -15,10 +15,10 @@ from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.gates import judge
 from pgdyno.cli import options as options_of_output
 from pgdyno.cli import output
-from pgdyno.cli.effect import refuse_without_effect
 from pgdyno.cli.from_options import AskedExperiment
 from pgdyno.cli.live import Live
 from pgdyno.cli.script_options import names_script
+from pgdyno.cli.unused_options import refuse_without_effect
 from pgdyno.designs import answer_so_far, design_of, document_of, page_of, words_of
 from pgdyno.errors import EngineError, InterruptedByUser, PgdynoError, SpecError, StoreLostError
 from pgdyno.loop.drive import Outcome, carry_out, check_first, checked_scripts

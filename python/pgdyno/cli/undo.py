@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from pgdyno.cli import options, output, wanted
-from pgdyno.cli.effect import refuse_without_effect
 from pgdyno.cli.headings import Verb
+from pgdyno.cli.unused_options import refuse_without_effect
 from pgdyno.errors import SpecError, StoreError
 from pgdyno.quantities import counted
 

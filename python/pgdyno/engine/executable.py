@@ -1,4 +1,4 @@
-"""Finds the engine's executable, and checks that its version suits this lab."""
+"""Finds the engine's executable, and checks that its version is the one that pgdyno needs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pgdyno.process import child
 CONTRACT_REVISION = 26
 # The version in pyproject.toml: importlib.metadata, which knows it too, is a heavy import.
 RELEASE = "0.1.0"
-# What the engine must know, as `pgdyno-engine check-job` takes it.
-ASKED = f"{RELEASE}/{CONTRACT_REVISION}"
+# The version of the engine that is needed, as `pgdyno-engine check-job` takes it.
+NEEDED = f"{RELEASE}/{CONTRACT_REVISION}"
 
 _REVISION = re.compile(r"\bcontract 1\.(\d+)\)")
 _TIMEOUT_S = 30.0

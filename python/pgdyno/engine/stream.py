@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -14,7 +13,7 @@ from typing import IO
 from pydantic import BaseModel
 
 from pgdyno.clock import monotonic_ns
-from pgdyno.engine.executable import ASKED, engine_for_jobs, engine_path, remember_known
+from pgdyno.engine.executable import NEEDED, engine_for_jobs, engine_path, remember_known
 from pgdyno.engine.job import Job
 from pgdyno.engine.records import Failure, Hello, Record, ScriptShape, Summary, parse_record
 from pgdyno.errors import EngineError, InterruptedByUser, SpecError
@@ -26,7 +25,7 @@ _READ_BYTES = 1 << 16
 _STOP_GRACE_S = 15.0
 # After a signal the user waits: an engine that the server keeps waiting is ended.
 _SIGNAL_GRACE_S = 2.3
-_LEFT = (
+_SESSIONS_MAY_STAY = (
     " The server did not answer in time, so the engine was ended: sessions of the load may still be"
     " on the server until it notices."
 )
@@ -69,7 +68,7 @@ class EngineRun:
     def __init__(self, job: Job, *, log: IO[bytes] | int = subprocess.DEVNULL) -> None:
         self._log = log
         self._pending = b""
-        self._child = _started(engine_for_jobs(), "run", stderr=log)
+        self._child = _start_engine(engine_for_jobs(), "run", stderr=log)
         self.pid: int | None = self._child.pid
         self._write(job.to_line())
 
@@ -119,7 +118,7 @@ class EngineRun:
             exit_code = self._child.terminate(grace_s=_STOP_GRACE_S)
         else:
             exit_code = self._child.terminate(grace_s=0.1)
-            interrupted.message += _LEFT
+            interrupted.message += _SESSIONS_MAY_STAY
         return EngineOutcome(summary, tuple(failures), exit_code, interrupted, self._log_tail())
 
     def _lines(self, until_ns: int | None = None) -> Iterator[bytes]:
@@ -153,7 +152,9 @@ class EngineRun:
         return " ".join(text.split()[-60:])
 
 
-def _started(*arguments: str | Path, stderr: IO[bytes] | int = subprocess.DEVNULL) -> child.Child:
+def _start_engine(
+    *arguments: str | Path, stderr: IO[bytes] | int = subprocess.DEVNULL
+) -> child.Child:
     """Start the engine, which reads its job; the end of its input ends it, too."""
     return child.start(
         [*arguments],
@@ -168,13 +169,14 @@ def _started(*arguments: str | Path, stderr: IO[bytes] | int = subprocess.DEVNUL
 def check_job(job: Job) -> tuple[ScriptShape, ...]:
     """Let the engine check the job without connecting; return the parsed scripts.
 
-    An engine that does not suit this lab refuses without a word, so a command asks it once.
+    The engine also gets the version that this pgdyno needs (`NEEDED`). One of another version
+    answers nothing, and `engine_for_jobs` then raises the error.
 
     Raises: SpecError with file, line, column and caret of the mistake; EngineError with both
     versions if the engine is older, or of another release.
     """
     path = engine_path()
-    with _started(path, "check-job", ASKED) as checker:
+    with _start_engine(path, "check-job", NEEDED) as checker:
         assert checker.stdin is not None
         assert checker.stdout is not None
         with suppress(BrokenPipeError):
@@ -199,7 +201,7 @@ def print_sql(job: Job) -> str:
 
     Raises: SpecError that says what is wrong with the job.
     """
-    with _started(engine_for_jobs(), "print-sql") as printer:
+    with _start_engine(engine_for_jobs(), "print-sql") as printer:
         assert printer.stdin is not None
         assert printer.stdout is not None
         printer.stdin.write(job.to_line())
@@ -233,8 +235,3 @@ def _sentence(text: str) -> str:
     if text.split(" ", 1)[0].isalpha():
         text = text[:1].upper() + text[1:]
     return text if text.endswith((".", "!", "^")) else text + "."
-
-
-def describe(job: Job) -> str:
-    """Return the job as text for the store, without secrets."""
-    return json.dumps(job.without_secrets(), indent=2, ensure_ascii=False)

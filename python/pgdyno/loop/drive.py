@@ -15,12 +15,12 @@ from pgdyno.loop.failures import Failures
 from pgdyno.loop.history import history_of, measured
 from pgdyno.loop.journal import (
     Visit,
-    decided,
     exclude,
     excluded,
-    failed,
     failed_since,
-    finished,
+    record_decision,
+    record_failed,
+    record_finished,
     resume,
 )
 from pgdyno.loop.losses import measure_losses
@@ -230,11 +230,11 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
         last_words = _said_once(stage, plan.outlook(counted, frozenset(left_out)), last_words)
         decision = plan.next_run(counted, frozenset(left_out))
         if isinstance(decision, Stop):
-            decided(folder, decision)
+            record_decision(folder, decision)
             return _nothing_to_measure(history, left_out, decision, hints)
         # A number is never used again, not even the number of an interrupted run.
         run = replace(decision, number=folder.next_run_number())
-        decided(folder, run)
+        record_decision(folder, run)
         expected = plan.runs_expected(counted, frozenset(left_out))
         end = carry_out_run(run, stage, _position(run, history, expected))
         if end.error is None:
@@ -252,7 +252,7 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
             continue
         if (last := failures.last_error(end, end.error)) is not None:
             return last
-        failed(folder, run.number, end.took_ns)
+        record_failed(folder, run.number, end.took_ns)
         failed_ns += end.took_ns
         failures.failed(run)
         if failures.is_repeated(run, history):
@@ -304,7 +304,7 @@ def _kept(end: RunEnd, folder: ExperimentFolder, *, failed_ns: int) -> tuple[Vis
     # A run without any usable result does not count: it must not block the answer.
     visit = Visit(end.run, done.stored, end.took_ns, done.spent_ns, failed_ns)
     entry = measured(visit)
-    finished(folder, end.run.number, end.took_ns, done.spent_ns)
+    record_finished(folder, end.run.number, end.took_ns, done.spent_ns)
     return visit, entry
 
 

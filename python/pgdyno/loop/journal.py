@@ -38,7 +38,7 @@ class Visit:
     failed_ns: int = 0
 
 
-def decided(folder: ExperimentFolder, decision: PlannedRun | Stop) -> None:
+def record_decision(folder: ExperimentFolder, decision: PlannedRun | Stop) -> None:
     """Append a decision; it is on the disk when this returns."""
     if isinstance(decision, Stop):
         folder.add_decision({"decision": "stop", "reason": decision.reason})
@@ -55,7 +55,7 @@ def decided(folder: ExperimentFolder, decision: PlannedRun | Stop) -> None:
     folder.add_decision({"decision": "run", **_fields(decision), "cell": cell, "turns": turns})
 
 
-def finished(
+def record_finished(
     folder: ExperimentFolder,
     number: int,
     took_ns: int,
@@ -66,7 +66,7 @@ def finished(
     folder.add_decision({**done, "spent_ns": dict(spent_ns)})
 
 
-def failed(folder: ExperimentFolder, number: int, elapsed_ns: int) -> None:
+def record_failed(folder: ExperimentFolder, number: int, elapsed_ns: int) -> None:
     """Append that a run failed, with the time that it took."""
     folder.add_decision({"decision": "failed", "number": number, "elapsed_ns": elapsed_ns})
 

@@ -11,7 +11,7 @@ from pgdyno.clock import read_pair
 from pgdyno.engine.stream import EngineOutcome
 from pgdyno.errors import PgdynoError
 from pgdyno.measure.before_load import PreparedRun
-from pgdyno.measure.consistency import checked_after_run, conditions_after
+from pgdyno.measure.consistency import check_after_run, conditions_after
 from pgdyno.measure.run_progress import Moment
 from pgdyno.measure.stage import Stage
 from pgdyno.measure.statement_counters import growth_document, read_counters
@@ -41,9 +41,9 @@ def write_after(
         counters = read_counters(inside, verb=under_test.verb, run=name)
         grown = growth_document(ready.counters, counters)
     consistency = _consistency(ready, outcome)
-    seen = ready.around.document(observer)
+    seen = ready.before_after.document(observer)
     not_probed = _not_probed(outcome, under_test) if ready.may_probe else ()
-    for notice in (*ready.around.notices, *not_probed):
+    for notice in (*ready.before_after.notices, *not_probed):
         writer.add_notice(notice)
     if ready.examined is not None:
         writer.write_json("doctor.json", ready.examined)
@@ -77,7 +77,7 @@ def _consistency(ready: PreparedRun, outcome: EngineOutcome) -> dict[str, Any] |
     if outcome.interrupted is not None:
         return {"why_not": "the run was interrupted"}
     stage.progress.moved(Moment(ready.label, "checking the data"))
-    return checked_after_run(lambda: under_test.control(ready.name), conditions, ready.begun)
+    return check_after_run(lambda: under_test.control(ready.name), conditions, ready.notes)
 
 
 # The longest time between two probes is a tenth of this.

@@ -27,7 +27,7 @@ from pgdyno.server.connect import connect, took_too_long
 from pgdyno.server.target import Target
 
 
-class Around:
+class BeforeAfter:
     """Looks at a server before and after a run, for a moment each; its errors never end a run."""
 
     def __init__(self, under_test: UnderTest, clock: ClockPair, name: str) -> None:

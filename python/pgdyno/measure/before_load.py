@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pgdyno.engine.job import Job
-from pgdyno.measure.before_after import Around, totals
-from pgdyno.measure.consistency import Begun, noted_before_run
+from pgdyno.measure.before_after import BeforeAfter, totals
+from pgdyno.measure.consistency import ProgramNotes, note_before_run
 from pgdyno.measure.jobs import engine_target, is_probed, load_job
-from pgdyno.measure.preparing import prepared
+from pgdyno.measure.preparing import prepare_server
 from pgdyno.measure.stage import Stage
 from pgdyno.measure.statement_counters import StatementCounters, make_countable, read_counters
 from pgdyno.measure.under_test import UnderTest
@@ -30,8 +30,11 @@ _RESET_WORDS = {
 class PreparedRun:
     """A run whose server is prepared, with everything that was read before the load.
 
-    `before`: the server's totals, None if they cannot be read. `may_probe`: the network may be
-    measured while the load runs.
+    `name`: for connections and messages, such as "12.3" (experiment 12, run 3). `label`: for
+    readers, such as "64 clients". `examined`: the document of the doctor. `plans`: script -> line
+    of the statement -> plan of EXPLAIN. `before`: the server's totals, None if they cannot be read.
+    `notes`: what the program keeps about its data for the check after the load. `may_probe`: the
+    network may be measured while the load runs.
     """
 
     planned: PlannedRun
@@ -39,13 +42,13 @@ class PreparedRun:
     under_test: UnderTest
     name: str
     label: str
-    around: Around
+    before_after: BeforeAfter
     examined: dict[str, Any] | None
     reset: Reset
     plans: dict[str, dict[str, str]]
     before: Totals | None
     counters: StatementCounters | None
-    begun: Begun | None
+    notes: ProgramNotes | None
     job: Job
     may_probe: bool
 
@@ -55,21 +58,23 @@ class PreparedRun:
         return f"pgdyno/{self.under_test.verb}/{self.name}"
 
 
-def made_ready(planned: PlannedRun, stage: Stage, under_test: UnderTest, label: str) -> PreparedRun:
+def prepare_run(
+    planned: PlannedRun, stage: Stage, under_test: UnderTest, label: str
+) -> PreparedRun:
     """Reset the server, and read what must be read before the load."""
     name = f"{stage.folder.number}.{planned.number}"
     application_name = f"pgdyno/{under_test.verb}/{name}"
-    around = Around(under_test, stage.clock, name)
+    before_after = BeforeAfter(under_test, stage.clock, name)
     with stage.progress.doing("checking server and host before the run"):
-        examined = around.doctor(stage.checkup, clients=_working_sessions(planned, stage))
+        examined = before_after.doctor(stage.checkup, clients=_working_sessions(planned, stage))
     reset_words = _RESET_WORDS[stage.experiment.reset]
     with stage.servers.spent.on("reset"), stage.progress.doing(f"{reset_words} before the run"):
-        under_test, reset = prepared(stage.experiment, under_test, name)
+        under_test, reset = prepare_server(stage.experiment, under_test, name)
     plans = _plans(stage, planned, under_test, name)
     # The totals are read after EXPLAIN, so that EXPLAIN is not counted as work of the load.
     before = totals(under_test, name, application_name)
     counters = _counters(stage, under_test, name)
-    begun = _begun(stage, planned, under_test, name)
+    notes = _program_notes(stage, planned, under_test, name)
     job, may_probe = _job(planned, stage, under_test, name, application_name)
     return PreparedRun(
         planned=planned,
@@ -77,13 +82,13 @@ def made_ready(planned: PlannedRun, stage: Stage, under_test: UnderTest, label: 
         under_test=under_test,
         name=name,
         label=label,
-        around=around,
+        before_after=before_after,
         examined=examined,
         reset=reset,
         plans=plans,
         before=before,
         counters=counters,
-        begun=begun,
+        notes=notes,
         job=job,
         may_probe=may_probe,
     )
@@ -116,12 +121,17 @@ def _counters(stage: Stage, under_test: UnderTest, name: str) -> StatementCounte
     return read_counters(target, verb=under_test.verb, run=name)
 
 
-def _begun(stage: Stage, planned: PlannedRun, under_test: UnderTest, name: str) -> Begun | None:
-    """Return what tells the orders of this run; None if nothing is checked after it."""
+def _program_notes(
+    stage: Stage, planned: PlannedRun, under_test: UnderTest, name: str
+) -> ProgramNotes | None:
+    """Return what the program notes about its data; None if nothing is checked after the run.
+
+    Example: the last order of each district, so that the check knows the orders of this run.
+    """
     if not stage.experiment.check:
         return None
     shapes = stage.shapes_of(planned)
-    return noted_before_run(lambda: under_test.control(name), under_test.facts.dataset, shapes)
+    return note_before_run(lambda: under_test.control(name), under_test.facts.dataset, shapes)
 
 
 def _job(

@@ -26,8 +26,8 @@ _NO_ANSWER = "the server did not answer after the run"
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """What a program noted about its data before a run, for the examination after it."""
+class ProgramNotes:
+    """What a program noted about its data before a run, for the check after it."""
 
     data: OwnData
     noted: Any
@@ -43,11 +43,11 @@ def conditions_after(
     return known.conditions if is_checked and known is not None else ()
 
 
-def noted_before_run(
+def note_before_run(
     control: Callable[[], Connection],
     dataset: datasets.Dataset,
     scripts: Sequence[ScriptShape],
-) -> Begun | None:
+) -> ProgramNotes | None:
     """Return what the program of the run notes about its data; None if it notes nothing."""
     data = own_data(program_of([script.program for script in scripts]))
     # The base class notes and examines nothing.
@@ -60,13 +60,13 @@ def noted_before_run(
             noted = data.before_run(connection, dataset.options)
     except (psycopg.Error, PgdynoError):
         return None  # Without a connection the load fails as well, and says so.
-    return None if noted is None else Begun(data, noted)
+    return None if noted is None else ProgramNotes(data, noted)
 
 
-def checked_after_run(
+def check_after_run(
     control: Callable[[], Connection],
     conditions: tuple[ConsistencyRule, ...],
-    begun: Begun | None = None,
+    notes: ProgramNotes | None = None,
 ) -> dict[str, Any]:
     """Return the result of the data check after a run, as a document.
 
@@ -76,7 +76,7 @@ def checked_after_run(
     try:
         with control() as connection:
             verdicts = _violations(connection, conditions)
-            own = begun.data.after_run(connection, begun.noted) if begun is not None else {}
+            own = notes.data.after_run(connection, notes.noted) if notes is not None else {}
     except (psycopg.Error, PgdynoError) as error:
         words = error.message if isinstance(error, PgdynoError) else str(error).partition("\n")[0]
         return {"why_not": words.rstrip(".") or _NO_ANSWER}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from pgdyno.engine.stream import EngineOutcome
 from pgdyno.measure.after_load import write_after
-from pgdyno.measure.before_load import made_ready
+from pgdyno.measure.before_load import prepare_run
 from pgdyno.measure.last_words import quoting_the_log, words_of_log
 from pgdyno.measure.observed_load import load_observed, observer_of
 from pgdyno.measure.run_progress import Brake, Moment, RunWatch
@@ -66,7 +66,7 @@ def _execute(
     if part is not None:
         with stage.servers.spent.on("reset"):
             stage = part.probed(stage, planned, under_test)
-    ready = made_ready(planned, stage, under_test, label)
+    ready = prepare_run(planned, stage, under_test, label)
     shapes = stage.shapes_of(planned)
     watch = RunWatch(planned, label, stage.progress, position=position, shapes=shapes)
     brake = Brake(stage.abort_if)

@@ -89,7 +89,7 @@ def _drive(
                 writer.add_record(raw_record(line))
                 watch.see(record)
                 turns.see(record)
-                ready.around.look_at_clock()
+                ready.before_after.look_at_clock()
                 if brake.see(record):
                     engine.stop()
 

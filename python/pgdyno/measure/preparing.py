@@ -30,14 +30,16 @@ _MISSING_SQL = (
 )
 
 
-def prepared(experiment: Experiment, under_test: UnderTest, name: str) -> tuple[UnderTest, Reset]:
+def prepare_server(
+    experiment: Experiment, under_test: UnderTest, name: str
+) -> tuple[UnderTest, Reset]:
     """Bring the server to the state from which every run of the experiment starts.
 
     Returns: the server, which was restarted if the cache shall be cold, and the steps taken.
     Raises: ServerError if a step fails.
     """
     done = _reset(experiment.reset, under_test, name)
-    under_test, steps = _cached(experiment.cache, under_test, name)
+    under_test, steps = _prepare_cache(experiment.cache, under_test, name)
     return under_test, replace(done, steps=(*done.steps, *steps))
 
 
@@ -63,7 +65,7 @@ def _make_extensions(control: Connection) -> None:
         control.execute(sql.SQL("CREATE EXTENSION {} SCHEMA public").format(sql.Identifier(name)))
 
 
-def _cached(
+def _prepare_cache(
     state: CacheState, under_test: UnderTest, name: str
 ) -> tuple[UnderTest, tuple[ResetStep, ...]]:
     if state == "prewarm":

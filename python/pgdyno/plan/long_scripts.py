@@ -50,7 +50,7 @@ def is_long(experiment: Experiment, history: History) -> bool:
 def executions_may_decide(experiment: Experiment) -> bool:
     """Return whether a long script would change the metric: the spec names none."""
     design, workload = experiment.design, experiment.workload
-    is_asked = design.deciding is not None or workload.transactions_per_client is not None
+    is_asked = design.chosen_metric is not None or workload.transactions_per_client is not None
     return design.decides and not is_asked and workload.rate_tps is None
 
 

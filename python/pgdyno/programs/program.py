@@ -1,7 +1,7 @@
 """What the lab must know about a program before it runs: its load, its types, its metrics.
 
-The engine knows everything else about a program (`pgdyno-engine facts`). The other files of a
-program's folder belong to later rooms; `programs/registry.py` finds them by their names.
+The engine knows everything else about a program (`pgdyno-engine facts`). The other parts of a
+program belong to later rooms; `programs/registry.py` lists them.
 """
 
 from __future__ import annotations

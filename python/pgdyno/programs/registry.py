@@ -1,7 +1,8 @@
 """The table of programs, from what features declare; ARCHITECTURE.md says how to add one.
 
-A program is declared in parts: `load` (its PROGRAM), `data`, `translation`, `job`, `recorded`,
-`answer`, `shown`. The room that needs a part asks for it here, so no import points to a feature.
+A program is what the clients of a load do: a text script, or transactions written in Rust, which
+the engine has as a built-in. A program is declared in parts, and each part is a module. The room
+that needs a part asks for it here, so no import points to a feature.
 """
 
 from __future__ import annotations
@@ -15,6 +16,17 @@ from types import ModuleType
 from pgdyno.feature import Metric, features
 from pgdyno.programs.program import Program, TransactionType
 
+PARTS: Mapping[str, str] = {
+    "load": "PROGRAM, a programs.program.Program; the only part that every program has",
+    "data": "DATA, a server.own_data.OwnData: notes and checks the data around a run",
+    "translation": "TOOLS: name of another tool -> function from its file to a spec",
+    "job": "mirror_load, source_document, digest_at: the load of a file, for the engine",
+    "recorded": "is_recorded, rate_of: the arrivals that such a file recorded",
+    "probe": "probed: (stage, planned, under_test) -> stage, tries the load of a file before a run",
+    "answer": "ANSWER, an answer.own.OwnAnswer: findings that only this program has",
+    "shown": "shown_of, shown_of_cells: these findings as a report.blocks.BlockSection",
+}
+"""What the core asks a program for: the name of the part, and what its module must have."""
 SCRIPTS: Mapping[str, str] = {"load": "pgdyno.programs.scripts.load"}
 PROGRAMS: dict[str, Mapping[str, str]] = {
     name: {part: f"{feature.package}.{module}" for part, module in modules.items()}
@@ -29,7 +41,7 @@ METRICS: dict[str, tuple[Metric, ...]] = {
 
 
 FILE_PROGRAM = next((name for name, modules in PROGRAMS.items() if "job" in modules), None)
-"""The program that carries out the load of a file; None if no feature brings it."""
+"""The program whose load is a file that the user names (`--load FILE`); None without it."""
 
 
 @cache
@@ -47,13 +59,17 @@ def program_of(builtins: Collection[str | None]) -> Program:
 
 
 def part_of(program: Program, name: str) -> ModuleType | None:
-    """Return the module of a part of the program, such as `answer`; None if it has none."""
+    """Return the module of a part of the program, such as `answer`; None if it has none.
+
+    Args: name, a key of `PARTS`.
+    """
+    assert name in PARTS, f"{name} is not a part"
     module = PROGRAMS.get(program.name, SCRIPTS).get(name)
     return None if module is None else import_module(module)
 
 
 def part_of_files(name: str) -> ModuleType | None:
-    """Return a part of the program that carries out the load of a file, if there is one."""
+    """Return a part of the program whose load is a file; None without such a program."""
     return None if FILE_PROGRAM is None else import_module(PROGRAMS[FILE_PROGRAM][name])
 
 

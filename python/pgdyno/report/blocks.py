@@ -46,7 +46,8 @@ def head_of_document(verb: str, document: Mapping[str, Any]) -> AnswerHead:
 class LabelledLine:
     """A line of the text. Outside a section it is on the first screen of the page, too.
 
-    `level`: "full" if the short text leaves it out.
+    `said`: the words after the label. Example: label "tps", said "9,411 (9,380 to 9,440), 94,118
+    transactions". `level`: "full" if the short text leaves it out.
     """
 
     label: str
@@ -59,6 +60,7 @@ class LabelledLine:
 class Tile:
     """One tile of the page; the ruler under its value shows `estimate`.
 
+    `aside`: small words after the value, such as "8 clients". `range_text`: the interval in words.
     `quantity`: the place of the value in the JSON document; "" if the document has no such number.
     """
 

@@ -11,7 +11,7 @@ from pgdyno.analysis.rounding import common_decimals
 from pgdyno.analysis.where import LatencyPart, WhereTheTimeGoes
 from pgdyno.analysis.where_difference import Difference
 from pgdyno.quantities import signed
-from pgdyno.report import forest, gauge, numbers, palette
+from pgdyno.report import forest, numbers, palette, small_drawings
 from pgdyno.report.block_charts import TimeBars, drawn, figure_text, number_text, with_small
 from pgdyno.report.blocks import TableBlock, TableColumn
 from pgdyno.report.chart import Chart, Line, Values
@@ -115,12 +115,12 @@ def time_bars(compared: CompareFindings) -> TimeBars | None:
     rows = tuple(
         (
             name,
-            gauge.time_bar(own, shown_decimals(where), whole_ms=_whole(where, longest)),
+            small_drawings.time_bar(own, shown_decimals(where), whole_ms=_whole(where, longest)),
             number_text(where.latency_ms, f"{at}.where_the_time_goes.latency_ms"),
         )
         for (at, name, where), own in zip(measured, parts, strict=True)
     )
-    legend = ((name, gauge.part_swatch(part)) for name, part in legend_of_parts(parts))
+    legend = ((name, small_drawings.part_swatch(part)) for name, part in legend_of_parts(parts))
     return TimeBars(rows, tuple(legend)) if rows else None
 
 

@@ -1,6 +1,6 @@
 """What programs and features add to an answer: blocks and keys.
 
-The file `shown.py` of a program's folder makes the blocks. This room knows no program.
+The part `shown` of a program (`programs/registry.py`) makes the blocks. This room knows no program.
 """
 
 from __future__ import annotations

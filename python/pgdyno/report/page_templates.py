@@ -21,7 +21,7 @@ from markupsafe import Markup
 
 from pgdyno import quantities
 from pgdyno.redaction import printable, redacted
-from pgdyno.report import figures, forest, gauge, numbers, svg, words
+from pgdyno.report import figures, forest, numbers, small_drawings, svg, words
 from pgdyno.report.chart import Chart, Line
 from pgdyno.report.compare_blocks import TONES
 from pgdyno.report.parts import fold
@@ -63,11 +63,11 @@ def page_environment() -> jinja2.Environment:
     environment.globals.update(
         # The tone of a line or a cell -> its class on the page.
         tones={"plain": "", "good": "green", "bad": "red", "doubt": "amber"},
-        ruler=gauge.ruler,
-        no_ruler=gauge.NO_RULER,
-        time_bar=gauge.time_bar,
-        part_swatch=gauge.part_swatch,
-        line_swatch=gauge.line_swatch,
+        ruler=small_drawings.ruler,
+        no_ruler=small_drawings.NO_RULER,
+        time_bar=small_drawings.time_bar,
+        part_swatch=small_drawings.part_swatch,
+        line_swatch=small_drawings.line_swatch,
         fold=fold,
         forest_axis=forest.axis,
         forest_whisker=forest.whisker,

@@ -11,7 +11,7 @@ from pgdyno.analysis.findings import ExperimentFindings, PhaseFindings, RunFindi
 from pgdyno.analysis.rounding import decimals_of
 from pgdyno.analysis.script_findings import ScriptFindings
 from pgdyno.quantities import fixed
-from pgdyno.report import figures, gauge, numbers
+from pgdyno.report import figures, numbers, small_drawings
 from pgdyno.report.about_blocks import about_blocks, first_lines, head_of
 from pgdyno.report.block_charts import ChartList, RowList, drawn, figure_text
 from pgdyno.report.blocks import (
@@ -167,7 +167,7 @@ def _latency(run: RunFindings, at: str) -> TableBlock:
             name,
             figure_text(numbers.value_text(estimate, most=most), f"{at}latency_ms.{name}"),
             *_ends(estimate),
-            drawn(gauge.whisker(estimate, low=low, high=high, is_log=True)),
+            drawn(small_drawings.whisker(estimate, low=low, high=high, is_log=True)),
         )
         for name, estimate in named
     ]
@@ -209,7 +209,7 @@ def _scripts(scripts: tuple[ScriptFindings, ...], *, is_in_text: bool) -> BlockS
                 statement.text,
                 quantities.count(statement.calls),
                 *map(quantities.plain, (statement.mean_ms, statement.p50_ms, statement.p99_ms)),
-                drawn(gauge.share_bar(statement.share_ratio, "s1")),
+                drawn(small_drawings.share_bar(statement.share_ratio, "s1")),
                 quantities.percent(statement.share_ratio),
             )
             for statement in script.statements

@@ -12,7 +12,7 @@ from pgdyno.analysis.curve import CurveLevel
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import CurveFindings, ExperimentFindings
 from pgdyno.answer.sentences import capacity_words, speed_up_words
-from pgdyno.report import figures, gauge, numbers
+from pgdyno.report import figures, numbers, small_drawings
 from pgdyno.report.about_blocks import about_blocks, head_of
 from pgdyno.report.block_charts import ChartList, PageText, drawn, number_text
 from pgdyno.report.blocks import BlockAnswer, BlockSection, LabelledLine, TableBlock, TableColumn
@@ -80,7 +80,7 @@ def _level_table(findings: CurveFindings, at: str) -> TableBlock:
                 _clients(findings, level),
                 *((number_text(rate, f"{at}.{place}.{findings.rate_name}"),) if rate else ()),
                 number_text(level.tps, f"{at}.{place}.tps"),
-                drawn(gauge.whisker(level.tps, low=0.0, high=highest or 1.0)),
+                drawn(small_drawings.whisker(level.tps, low=0.0, high=highest or 1.0)),
                 *(
                     number_text(latencies[name], f"{at}.{place}.latency_ms.{name}")
                     if name in latencies

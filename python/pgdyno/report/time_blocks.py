@@ -13,7 +13,7 @@ from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.analysis.where_statements import StatementTime
 from pgdyno.programs.registry import types_by_name
 from pgdyno.quantities import fixed, plain_decimals
-from pgdyno.report import gauge
+from pgdyno.report import small_drawings
 from pgdyno.report.block_charts import (
     PageText,
     TimeSplit,
@@ -102,14 +102,14 @@ def _where(where: WhereTheTimeGoes, at: str, load: str) -> Iterator[Block]:
     makers = (busy_words, others_words, workers_words, nodes_words, scheduled_words)
     remarks = tuple(words for make in makers if (words := make(where)))
     yield TimeSplit(where.latency_ms, parts, decimals, at, load, remarks)
-    yield Drawing(gauge.time_bar(parts, decimals))
+    yield Drawing(small_drawings.time_bar(parts, decimals))
     rows = [
         (
-            drawn(gauge.part_swatch(part)),
+            drawn(small_drawings.part_swatch(part)),
             with_small(part.words, part.event),
             figure_text(fixed(part.ms.value, decimals), f"{at}where.{part.name}"),
             interval_text(part.ms, decimals) if part.ms.has_interval else "no interval",
-            drawn(gauge.share_bar(part.share_ratio, part.role.css)),
+            drawn(small_drawings.share_bar(part.share_ratio, part.role.css)),
             quantities.percent(part.share_ratio),
         )
         for part in parts

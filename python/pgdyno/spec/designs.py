@@ -60,8 +60,8 @@ def throughput_of(program: Program) -> Metric:
 class DesignSpec(Spec):
     """The base of all designs; each design overrides only the parts that differ.
 
-    `deciding`: the metric that the user chose to decide, or None. `decides`: whether one metric
-    decides; if so, a script that takes long may be measured by its duration. `varies_clients`:
+    `decides`: whether one metric decides; if so, a script that takes long may be measured by its
+    duration, unless the user chose the metric (`chosen_metric`). `varies_clients`:
     whether the design itself sets the number of clients. `creates_variants`: whether it creates
     variants while the experiment runs, so that the spec needs none. `needs_valid_runs`: whether
     runs that are too short to be valid are refused before the first of them. `long_ratio`: a script
@@ -77,7 +77,7 @@ class DesignSpec(Spec):
     long_ratio: ClassVar[float] = 0.1
 
     @property
-    def deciding(self) -> Metric | None:
+    def chosen_metric(self) -> Metric | None:
         """Return the metric that the user chose to decide."""
         return None
 
@@ -86,10 +86,10 @@ class DesignSpec(Spec):
 
         Without a rate it is the first metric of the program's own, else tps.
         """
-        return self.deciding or ("p99" if has_rate else throughput_of(program))
+        return self.chosen_metric or ("p99" if has_rate else throughput_of(program))
 
     def variants_of(self, given: tuple[Variant, ...]) -> tuple[Variant, ...]:
-        """Return the variants in the order of the visits, from those of the spec."""
+        """Return the variants in the order in which a round runs them; given: those of the spec."""
         return given
 
     def settings_searched(self) -> tuple[str, ...]:
@@ -116,12 +116,12 @@ class DecidingDesign(DesignSpec):
     metric: Metric | None = None
 
     @property
-    def deciding(self) -> Metric | None:
+    def chosen_metric(self) -> Metric | None:
         """Return the metric that the user chose to decide."""
         return self.metric
 
     def objection_to_scripts(self, program: Program) -> str:
-        """Refuse a metric of a program that does not run."""
+        """Object to a metric of a program that is not in the load."""
         return objection_to_metric(self.metric, program)
 
 
@@ -131,7 +131,7 @@ class BenchDesign(DesignSpec):
     kind: Literal["bench"] = "bench"
 
     def objection_to(self, given: tuple[Variant, ...]) -> str:
-        """Refuse variants."""
+        """Object to any variant."""
         return f"a bench has no variants, got {len(given)}" if given else ""
 
 
@@ -159,12 +159,12 @@ class SweepDesign(DesignSpec):
         return None if self.slo is None else slo_from(self.slo, takes_types=True)
 
     def objection_to(self, given: tuple[Variant, ...]) -> str:
-        """Refuse a variant that sets clients."""
+        """Object to a variant that sets clients."""
         fixed = [variant.name for variant in given if variant.clients is not None]
         return f"variant {fixed[0]!r} sets clients, but a sweep varies the clients" if fixed else ""
 
     def objection_to_scripts(self, program: Program) -> str:
-        """Refuse the target of a transaction type that does not run."""
+        """Object to the target of a transaction type that is not in the load."""
         return objection_to_type(self.slo, program)
 
     def clients_of(self, variant: Variant, usual: int) -> int:  # noqa: ARG002
@@ -188,7 +188,7 @@ class CompareDesign(DecidingDesign):
     is_extended: bool = Field(default=False, alias="extended")
 
     def objection_to(self, given: tuple[Variant, ...]) -> str:
-        """Refuse fewer than two variants."""
+        """Object to fewer than two variants."""
         return _too_few(self.kind, given)
 
 
@@ -228,11 +228,10 @@ class FactorialDesign(DecidingDesign):
         return self
 
     def objection_to(self, given: tuple[Variant, ...]) -> str:
-        """Refuse variants."""
-        return (
-            "the variants of a factorial are the levels of its factors: remove the variants"
-            * bool(given)
-        )
+        """Object to any variant."""
+        if not given:
+            return ""
+        return "the variants of a factorial are the levels of its factors: remove the variants"
 
     def variants_of(self, given: tuple[Variant, ...]) -> tuple[Variant, ...]:  # noqa: ARG002
         """Return a variant for each combination of levels."""
@@ -272,7 +271,7 @@ class PassesDesign(DecidingDesign):
     rounds: Rounds = 5
 
     def objection_to(self, given: tuple[Variant, ...]) -> str:
-        """Refuse fewer than two variants."""
+        """Object to fewer than two variants."""
         return _too_few(self.kind, given)
 
     def variants_of(self, given: tuple[Variant, ...]) -> tuple[Variant, ...]:

@@ -52,7 +52,7 @@ class TuneDesign(DecidingDesign):
         return self
 
     @property
-    def deciding(self) -> Metric | None:
+    def chosen_metric(self) -> Metric | None:
         """Return the chosen metric; a latency target needs runs by the clock."""
         if self.metric is not None or self.target is None:
             return self.metric

@@ -1,7 +1,8 @@
 """Calls and time of statements: pg_stat_statements, never with their texts.
 
-The 200 that took most time since they were first counted; one that enters the list is known
-from its next sample on. Versions of the extension before 1.10 do not have the times of JIT.
+A sample has the 200 statements with the most time since their counts began. The growth of a
+statement that enters this list is known from its next sample on. Versions of the extension before
+1.10 do not have the times of JIT.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pgdyno.observe.collector import SECOND_NS, Column, Row, Scope, counter, key
 from pgdyno.observe.sql.sql_collector import ExtensionCollector, schema_sql
 
 SCHEMA_SQL = schema_sql("pg_stat_statements")
+# Column, unit, meaning, expression.
 _SUMS = (
     ("calls", "calls", "times executed", "calls"),
     ("exec_time_ns", "ns", "executing", "total_exec_time * 1e6"),
@@ -39,9 +41,9 @@ _SUMS = (
 
 # The versions of the extension in PostgreSQL 10 to 12 have only the total time.
 _NOT_BEFORE_15 = frozenset({"jit_time_ns"})
-_NOT_BEFORE_13 = _NOT_BEFORE_15 | {
-    *("plan_time_ns", "wal_records", "wal_full_page_images", "wal_bytes")
-}
+_NOT_BEFORE_13 = _NOT_BEFORE_15 | frozenset(
+    ("plan_time_ns", "wal_records", "wal_full_page_images", "wal_bytes")
+)
 
 
 # On a new server the statements with which pgdyno prepares a run are about a hundred.
@@ -63,6 +65,7 @@ def _statement(*, time: str, lacking: frozenset[str]) -> str:
     )
 
 
+# First major version of the server -> statement, here and in every collector.
 STATEMENTS_SQL = {
     10: _statement(time="total_time", lacking=_NOT_BEFORE_13),
     13: _statement(time="total_exec_time", lacking=_NOT_BEFORE_15),

@@ -1,5 +1,7 @@
-//! The rows of a COPY FROM STDIN. They are made while they are sent, so that a long COPY needs no
-//! more memory than a short one.
+//! The rows of a COPY FROM STDIN, planned from the captured load and made during the run.
+//!
+//! They are made while they are sent, so that a long COPY needs no more memory than a short one. A
+//! field is a column of an existing row (`OfRow`), or it is drawn for each row (`Draw`).
 
 use super::drawing::{Drawing, Stock};
 use super::existing::Chosen;
@@ -23,6 +25,8 @@ struct Row {
 
 impl Planner<'_> {
     /// Plan the rows of a COPY, which are its only parameter: a list of records.
+    ///
+    /// Errors: the end of a sentence that the caller begins with the step, such as "step 3".
     pub(super) fn copied_rows(
         &mut self,
         number: usize,

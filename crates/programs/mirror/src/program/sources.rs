@@ -6,6 +6,10 @@ use super::step::{Access, Counted, Draw, Length, Number, OfRow, Return};
 use crate::load::{Count, MirrorTemplate, ParameterSource, Pick, Take};
 use crate::values::Values;
 
+/// Plans the steps of one template.
+///
+/// Args of its methods: number, the place of the step in the template; awaits, gets the steps whose
+/// returned columns this step uses.
 pub(super) struct Planner<'a> {
     pub(super) given: &'a MirrorTemplate,
     pub(super) slot_count: usize,

@@ -90,17 +90,18 @@ pub(super) struct CopiedRows {
     pub(super) width: usize,
 }
 
-/// How to get a value.
+/// How to get the value of a parameter, planned from its `ParameterSource`.
 #[derive(Debug)]
 pub(super) enum Draw {
+    /// Always this text, or null.
     Constant(Option<String>),
+    /// A random value of a distribution.
     Drawn(Box<Values>),
-    Copy {
-        slot: usize,
-        take: Take,
-    },
+    /// The value in the slot of an earlier parameter or returned column.
+    Copy { slot: usize, take: Take },
     /// The first one, or the other one if it does not exist. Not inside of a list or a record.
     Either(Box<(Draw, Draw)>),
+    /// `slope * value in the slot + offset`: the end of a range of 100 ids is its begin + 99.
     Linear {
         slot: usize,
         slope: f64,
@@ -108,37 +109,24 @@ pub(super) enum Draw {
         /// Another slot with its factor.
         plus: Option<(usize, f64)>,
     },
-    Between {
-        slot: usize,
-        least: f64,
-        most: f64,
-    },
-    Fresh {
-        keys: usize,
-    },
-    Now {
-        minus_s: f64,
-    },
-    Taken {
-        queue: usize,
-    },
+    /// The value in the slot plus a random number from `least` to `most`.
+    Between { slot: usize, least: f64, most: f64 },
+    /// A key that no row has.
+    Fresh { keys: usize },
+    /// The present time minus some seconds.
+    Now { minus_s: f64 },
+    /// A value that another transaction returned, the oldest first.
+    Taken { queue: usize },
+    /// How many turns or elements came before.
     Count(Number),
-    Turn {
-        offset: i64,
-    },
+    /// The number of the turn, or of the row of a COPY.
+    Turn { offset: i64 },
+    /// A composite value.
     Record(Vec<Draw>),
-    List {
-        of: Box<Draw>,
-        length: Length,
-        is_one_value: bool,
-        is_distinct: bool,
-        is_sorted: bool,
-    },
+    /// An array.
+    List { of: Box<Draw>, length: Length, is_one_value: bool, is_distinct: bool, is_sorted: bool },
     /// One element of a list: a value of a column.
-    Existing {
-        keys: usize,
-        access: Access,
-    },
+    Existing { keys: usize, access: Access },
 }
 
 /// How many elements a list has.

@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from pgdyno.cli import options, output, wanted
-from pgdyno.cli.effect import is_given, refuse_beside_print_sql, refuse_without_effect
 from pgdyno.cli.headings import ANSWER, WATCHED, Operand, Verb, under
+from pgdyno.cli.unused_options import is_given, refuse_beside_print_sql, refuse_without_effect
 from pgdyno.errors import SpecError, StoreError
 from pgdyno.process import signals
 from pgdyno.quantities import seconds

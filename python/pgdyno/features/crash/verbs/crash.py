@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from pgdyno.cli import options, output, wanted
-from pgdyno.cli.effect import refuse_without_effect
 from pgdyno.cli.headings import ANSWER, CRASHES, FOREIGN, Verb, under
+from pgdyno.cli.unused_options import refuse_without_effect
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.features.crash.show import CrashShow
 from pgdyno.spec.units import duration_ns
@@ -33,7 +33,7 @@ if wanted.body:
     from pgdyno.report.html import answer_page
     from pgdyno.report.short_text import shortened
     from pgdyno.server.find import find
-    from pgdyno.server.sql_script import statements_of
+    from pgdyno.server.sql_script import split_statements
     from pgdyno.server.target import refuse_what_the_engine_lacks
     from pgdyno.server.user_command import COMMAND_TIMEOUT_S
     from pgdyno.store.experiment import Store
@@ -221,7 +221,7 @@ def _request(given: dict[str, Any]) -> CrashRequest:
         )
     checks: tuple[str, ...] = ()
     if given["check_sql"] is not None:
-        checks = tuple(statements_of(read_text(given["check_sql"], of="--check-sql")))
+        checks = tuple(split_statements(read_text(given["check_sql"], of="--check-sql")))
     return CrashRequest(
         kind=given["kind"],
         crashes=given["crashes"],

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from pgdyno.cli import options, output, wanted
-from pgdyno.cli.effect import refuse_beside_print_sql, refuse_without_effect
 from pgdyno.cli.headings import ANSWER, Verb, under
+from pgdyno.cli.unused_options import refuse_beside_print_sql, refuse_without_effect
 from pgdyno.errors import SpecError
 from pgdyno.features.tune.machine import DISKS, LOADS
 from pgdyno.spec.setting_rules import MAJORS

@@ -13,8 +13,13 @@ from typing import Any
 import click
 
 from pgdyno.cli import options, output, wanted
-from pgdyno.cli.effect import is_given, refuse_beside_print_sql, refuse_without_effect, shown
 from pgdyno.cli.headings import ANSWER, FOREIGN, SCRATCH, Verb, under
+from pgdyno.cli.unused_options import (
+    is_given,
+    option_text,
+    refuse_beside_print_sql,
+    refuse_without_effect,
+)
 from pgdyno.clock import read_pair
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.server.dataset_kinds import KINDS
@@ -208,7 +213,7 @@ def _again(given: dict[str, Any], resolved: Resolved | None) -> Again:
         for kind in KINDS.values():
             for name in option_names(kind.options, {"seed"}):
                 if is_given(given, name) and "--" + name not in words:
-                    words += shown(given, name).split()
+                    words += option_text(given, name).split()
     for text in given["define"]:
         words += ["-D", text]
     tables = f"; sql=@{given['sql'].absolute()}" if given["sql"] is not None else ""

@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from pgdyno.cli import options, output, wanted
-from pgdyno.cli.effect import refuse_beside_print_sql
 from pgdyno.cli.headings import ANSWER, WATCHED, Verb, under
+from pgdyno.cli.unused_options import refuse_beside_print_sql
 from pgdyno.errors import SpecError
 from pgdyno.features.watch.show import WatchShow
 from pgdyno.quantities import percent, seconds

@@ -33,18 +33,18 @@ def refuse_without_effect(
     for name in names:
         if is_given(options, name):
             raise SpecError(
-                f"{shown(options, name)} has no effect here: {because}.",
+                f"{option_text(options, name)} has no effect here: {because}.",
                 hint=hint or "leave the option out",
             )
 
 
 def refuse_beside_print_sql(options: Mapping[str, Any]) -> None:
-    """Raise SpecError for a document that --print-sql does not print."""
+    """Raise SpecError for --json with --print-sql, which prints statements and no document."""
     because = "--print-sql prints statements and ends"
     refuse_without_effect(options, ["json_to"], because, "use one of the two")
 
 
-def shown(options: Mapping[str, Any], name: str) -> str:
+def option_text(options: Mapping[str, Any], name: str) -> str:
     """Return an option as on the command line: "--scale 10", "--keep"."""
     context = click.get_current_context(silent=True)
     parameters = context.command.get_params(context) if context is not None else []
@@ -58,7 +58,11 @@ def shown(options: Mapping[str, Any], name: str) -> str:
 
 
 def refuse_given_twice(order: Sequence[click.Parameter], context: click.Context) -> None:
-    """Raise a usage error if an option with one value is given twice: the first would be lost."""
+    """Raise a usage error if an option with one value is given twice: the first would be lost.
+
+    Args: order, the parameters as they stand on the command line; one that is given twice is in it
+    twice.
+    """
     seen: dict[str, click.Parameter] = {}
     for parameter in order:
         if not isinstance(parameter, click.Option) or parameter.multiple or parameter.count:

@@ -52,7 +52,7 @@ def time_bar(parts: Iterable[TimePart], decimals: int, *, whole_ms: float = 0.0)
 
 
 def part_swatch(part: TimePart) -> Markup:
-    """Return the coloured square before a part in a table."""
+    """Return the coloured square before a part of the time in a table."""
     box = 'width="14" height="14" rx="2"'
     return Markup(
         f'<svg class="swatch {part.role.css}" width="14" height="14" aria-hidden="true">'
