@@ -24,5 +24,7 @@ def test_the_order_is_drawn_for_each_experiment_and_stored_with_it() -> None:
     assert with_order(first) == first
 
 
-def test_a_seed_of_the_user_decides_about_the_order() -> None:
-    assert with_order(given(seed=1)).workload.order_seed is None
+def test_the_seed_of_the_load_does_not_decide_about_the_order() -> None:
+    orders = {with_order(given(seed=1)).workload.order_seed for _ in range(20)}
+    assert len(orders) == 20
+    assert with_order(given(seed=1, order_seed=7)) == given(seed=1, order_seed=7)

@@ -49,17 +49,20 @@ def test_a_variant_whose_server_stays_down_is_left_out(
     assert run_sql(own.target, "SHOW shared_buffers") == [("32MB",)]
 
 
-def compared(own: OwnServer, tmp_path: Path, *more: str) -> tuple[str | Path, ...]:
+def compared(
+    pgdyno: Command, own: OwnServer, tmp_path: Path, restart: str, *variants: str
+) -> tuple[str | Path, ...]:
     """Return a comparison whose second variant keeps the server from starting."""
     (tmp_path / "one.sql").write_text("SELECT pg_sleep(0.005);\n")
-    return (
+    permissions = ("--admin", own.conninfo, "--restart-command", restart)
+    asked = pgdyno.in_order(
         "compare",
         *("-h", own.target.host, "-p", own.target.ports, "-U", own.target.user, "-d", "postgres"),
         *("-f", tmp_path / "one.sql", "-c", "1", "-T", "1s", "--warmup", "0s", "--budget", "1s"),
-        *("--seed", "1"),  # By this order the first variant is measured first.
-        *("--admin", own.conninfo, "--variant", "as it is"),
-        *("--variant", "never: max_wal_senders=5; wal_level=minimal", *more),
+        *("--variant", "as it is", "--variant", "never: max_wal_senders=5; wal_level=minimal"),
+        *(*variants, *permissions),
     )
+    return (*asked, *permissions)
 
 
 def test_without_a_recover_command_the_file_on_this_host_is_put_back(
@@ -67,7 +70,7 @@ def test_without_a_recover_command_the_file_on_this_host_is_put_back(
 ) -> None:
     own = new_own_server()
     restart = own.restart_command(tmp_path / "restart.sh")
-    said = pgdyno(*compared(own, tmp_path, "--restart-command", restart))
+    said = pgdyno(*compared(pgdyno, own, tmp_path, restart))
     assert "With the previous settings it was started again" in " ".join(
         (said.out + said.err).split()
     )
@@ -89,7 +92,7 @@ def test_a_server_that_stays_down_is_named_with_file_line_and_commands(
         f"grep -q wal_level {own.data_dir}/postgresql.auto.conf && touch {tmp_path}/no",
         f"{own.pg_ctl} restart -m fast >&2",
     )
-    said = pgdyno(*compared(own, tmp_path, "--restart-command", restart))
+    said = pgdyno(*compared(pgdyno, own, tmp_path, restart))
     error = " ".join(said.err.split())
     assert said.code == 3, said.err  # One run of a second is not valid either.
     assert "is DOWN since it was restarted with max_wal_senders=5, wal_level=minimal" in error
@@ -107,7 +110,7 @@ def test_a_restart_that_nothing_could_take_back_is_refused(
     own = new_own_server()
     file, away = own.data_dir / "postgresql.auto.conf", own.data_dir / "elsewhere"
     file.rename(away)  # As on a host that is not this one.
-    said = pgdyno(*compared(own, tmp_path, "--restart-command", "true"))
+    said = pgdyno(*compared(pgdyno, own, tmp_path, "true"))
     away.rename(file)
     assert said.code == 1
     assert "--recover-command" in said.error
@@ -118,8 +121,9 @@ def test_more_shared_buffers_than_memory_are_refused_before_the_restart(
 ) -> None:
     own = new_own_server()
     restart = own.restart_command(tmp_path / "restart.sh", f"touch {tmp_path}/restarted")
-    more = ("--restart-command", restart, "--variant", "all: shared_buffers=8000GB")
-    said = pgdyno(*compared(own, tmp_path, *more))
+    said = pgdyno(
+        *compared(pgdyno, own, tmp_path, restart, "--variant", "all: shared_buffers=8000GB")
+    )
     assert said.code == 1
     assert "exceeds the memory" in said.error
     assert not (tmp_path / "restarted").exists()

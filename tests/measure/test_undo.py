@@ -31,17 +31,26 @@ def theirs(new_cluster: Make) -> ScratchCluster:
     return cluster
 
 
-def options(target: Target, tmp_path: Path, *more: str) -> list[str | Path]:
+NEW = "new: checkpoint_timeout=7min; autovacuum_naptime=41s; work_mem=5MB"
+
+
+def compared(
+    pgdyno: Command,
+    target: Target,
+    tmp_path: Path,
+    *permissions: str,
+    variants: tuple[str, str] = ("as it is", NEW),
+    duration: str = "1s",
+) -> list[str | Path]:
+    """Return the words of a comparison that measures the first variant first."""
     script = tmp_path / "one.sql"
     script.write_text("SELECT pg_sleep(0.005);\n")
-    return [
-        *server_options(target),
-        *("-f", script, "-c", "1", "-T", "1s", "--warmup", "0s", "--budget", "1s"),
-        *("--seed", "1"),  # By this order the first variant is measured first.
-        *("--variant", "as it is"),
-        *("--variant", "new: checkpoint_timeout=7min; autovacuum_naptime=41s; work_mem=5MB"),
-        *more,
-    ]
+    asked = pgdyno.in_order(
+        *("compare", *server_options(target), *permissions),
+        *("-f", script, "-c", "1", "-T", duration, "--warmup", "0s", "--budget", "1s"),
+        *("--variant", variants[0], "--variant", variants[1]),
+    )
+    return [*asked, *permissions]
 
 
 def admin(target: Target) -> str:
@@ -52,9 +61,8 @@ def test_settings_are_changed_for_a_variant_and_put_back(
     theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
 ) -> None:
     before = run_sql(theirs.target, ENTRIES)
-    said = pgdyno(
-        "compare", *options(theirs.target, tmp_path, "--admin", admin(theirs.target), "--json")
-    )
+    asked = compared(pgdyno, theirs.target, tmp_path, "--admin", admin(theirs.target))
+    said = pgdyno(*asked, "--json")
     assert said.code == NOT_VALID, said.err
     assert [variant["runs"] for variant in said.document["variants"]] == [1, 1]
     assert run_sql(theirs.target, ENTRIES) == before
@@ -71,18 +79,19 @@ def test_changes_left_by_a_kill_are_announced_and_undone(
     theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
 ) -> None:
     before = run_sql(theirs.target, ENTRIES)
-    asked = options(theirs.target, tmp_path, "--admin", admin(theirs.target))
+    permission = ("--admin", admin(theirs.target))
     # The variant that changes them comes first, and its run is long: it lasts until the kill.
-    asked = [setting for setting in asked if setting != "as it is"]
-    asked.remove("--variant")
-    asked += ["--variant", "as it is", "-T", "10min"]
-    running = pgdyno.start("compare", *asked)
+    variants = (NEW, "as it is")
+    asked = compared(
+        pgdyno, theirs.target, tmp_path, *permission, variants=variants, duration="10min"
+    )
+    running = pgdyno.start(*asked)
     # Not by asking the server: a session of somebody else's is a reason to refuse.
     running.await_load(pgdyno.store)
     running.process.kill()
     running.wait()
     assert scalar(theirs.target, "SHOW autovacuum_naptime") == "41s"
-    again = pgdyno("compare", *asked, "--dry-run")
+    again = pgdyno(*asked, "--dry-run")
     assert again.code == 0
     done = pgdyno("undo")
     assert done.code == 0, done.err
@@ -104,11 +113,10 @@ def test_the_users_own_command_gets_the_settings_as_json(
         f'{psql} -c "ALTER SYSTEM $set" -c "SELECT pg_reload_conf()" > /dev/null\n'
     )
     command.chmod(command.stat().st_mode | stat.S_IXUSR)
-    asked = [
-        "new: autovacuum_naptime=41s" if str(option).startswith("new:") else option
-        for option in options(theirs.target, tmp_path, "--apply-command", str(command), "--json")
-    ]
-    said = pgdyno("compare", *asked)
+    permission = ("--apply-command", str(command))
+    variants = ("as it is", "new: autovacuum_naptime=41s")
+    asked = compared(pgdyno, theirs.target, tmp_path, *permission, variants=variants)
+    said = pgdyno(*asked, "--json")
     assert said.code == NOT_VALID, said.err
     given = [json.loads(line) for line in log.read_text().splitlines()]
     assert given[0] == {"autovacuum_naptime": None}
@@ -120,7 +128,7 @@ def test_the_users_own_command_gets_the_settings_as_json(
 def test_a_command_that_fails_leaves_the_variant_out(
     theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
 ) -> None:
-    said = pgdyno("compare", *options(theirs.target, tmp_path, "--apply-command", "false"))
+    said = pgdyno(*compared(pgdyno, theirs.target, tmp_path, "--apply-command", "false"))
     assert said.code == 1, "nothing ran"
     assert "false ended with exit code 1" in said.err
 
@@ -128,7 +136,7 @@ def test_a_command_that_fails_leaves_the_variant_out(
 def test_an_admin_of_another_server_is_refused(
     theirs: ScratchCluster, pg15: ScratchCluster, pgdyno: Command, tmp_path: Path
 ) -> None:
-    said = pgdyno("compare", *options(theirs.target, tmp_path, "--admin", admin(pg15.target)))
+    said = pgdyno(*compared(pgdyno, theirs.target, tmp_path, "--admin", admin(pg15.target)))
     assert said.code == 1
     assert "another server" in said.err
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -34,6 +34,7 @@ MODES = {
     "reconnecting": ["-S", "-t", "5", "-C"],
 }
 Found = dict[str, object]
+Reader = Callable[[str, str, list[str]], Found]
 
 
 def pgbench_tools(said: str, heard: str, logged: list[str]) -> Found:
@@ -94,12 +95,18 @@ def by_script(said: str, heard: str, logged: list[str]) -> Found:
     }
 
 
-READERS: tuple[Callable[[str, str, list[str]], Found], ...] = (
+READERS: tuple[Reader, ...] = (
     pgbench_tools, perfkit, kubeblocks, by_script,
 )  # fmt: skip
 
 
-def run(program: list[str], arguments: list[str], target: Target, folder: Path) -> list[Found]:
+def run(
+    program: list[str],
+    arguments: list[str],
+    target: Target,
+    folder: Path,
+    readers: Sequence[Reader] = READERS,
+) -> list[Found]:
     """Return what each of the tools finds."""
     folder.mkdir()
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
@@ -115,18 +122,48 @@ def run(program: list[str], arguments: list[str], target: Target, folder: Path) 
     logs = sorted(folder.glob(f"pgbench_log.{process.pid}*"))
     logged = [line for log in logs for line in log.read_text().splitlines()]
     assert bool(logged) == ("-l" in arguments)
-    return [reader(said, heard, logged) for reader in READERS]
+    return [reader(said, heard, logged) for reader in readers]
+
+
+def reference(major: int) -> list[str]:
+    """Return the pgbench that is held to be right."""
+    servers = (*find.installed(), *find.embedded())
+    offered = [binaries for binaries in servers if binaries.major == major]
+    needs.offered(bool(offered), f"the reference is pgbench {major}, which is not installed")
+    return [str(offered[0].program("pgbench"))]
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_every_reader_finds_the_same_in_both(
     mode: str, database15: Target, pg15: ScratchCluster, tmp_path: Path
 ) -> None:
-    newest = [
-        binaries for binaries in (*find.installed(), *find.embedded()) if binaries.major == 18
-    ]
-    needs.offered(bool(newest), "the reference is pgbench 18, which is not installed")
-    ours, theirs = [str(engine_path()), "pgbench"], [str(newest[0].program("pgbench"))]
+    ours, theirs = [str(engine_path()), "pgbench"], reference(18)
     run(ours, ["-i", "-q"], database15, tmp_path / "init")
     values = run(ours, MODES[mode], database15, tmp_path / "ours")
     assert values == run(theirs, MODES[mode], database15, tmp_path / "theirs")
+
+
+CLIENTS = ("number of clients: 1", "number of threads: 1")
+# It is longer than the load, and fails as a deadlock does; so does every try.
+FAILS_LATE = """DO $$ BEGIN PERFORM pg_sleep(1.5);
+RAISE EXCEPTION 'again' USING ERRCODE = '40001'; END $$;
+"""
+
+
+def counts(said: str, heard: str, logged: list[str]) -> Found:
+    """By every line of a number; pgbench 15 goes on with shares of no transactions."""
+    return {"numbers": re.findall("^number of .*(?<!NaN%[)])$", said, re.MULTILINE)}
+
+
+@pytest.mark.parametrize("major", [15, 18])
+@pytest.mark.parametrize("tries", ["0", "1", "3"])
+def test_a_try_that_fails_after_the_time_is_counted_nowhere(
+    tries: str, major: int, database15: Target, tmp_path: Path
+) -> None:
+    script = tmp_path / "late.sql"
+    script.write_text(FAILS_LATE)
+    words = ["-f", str(script), "-T", "1", f"--max-tries={tries}", "--failures-detailed", "-r"]
+    theirs = run(reference(major), words, database15, tmp_path / "theirs", [counts])
+    assert theirs == [{"numbers": [*CLIENTS, "number of transactions actually processed: 0"]}]
+    ours = [str(engine_path()), "pgbench"]
+    assert run(ours, words, database15, tmp_path / "ours", [counts]) == theirs

@@ -189,7 +189,7 @@ impl Witness {
         let Facts { max_tries, latency_limit_us, .. } = self.facts;
         let has_tries = max_tries == 0 || tries < max_tries;
         let has_time = latency_limit_us == 0.0 || age_us <= latency_limit_us;
-        let retries = is_retryable(error) && has_tries && has_time && !failed.is_draining;
+        let retries = is_retryable(error) && has_tries && has_time;
         if self.facts.verbose_errors {
             self.tell_retry(failed, error, retries, age_us);
         }
@@ -295,7 +295,11 @@ impl Observer for Witness {
     fn judge(&mut self, failed: &FailedTry<'_>) -> Verdict {
         match failed.cause {
             Cause::Server(error) if is_retryable(error) || self.facts.continues_on_error => {
-                self.judge_failure(failed, error)
+                match failed.is_draining {
+                    // As pgbench: when the time is over, a failed try is counted nowhere.
+                    true => Verdict::Abort,
+                    false => self.judge_failure(failed, error),
+                }
             }
             _ => self.abort(failed),
         }

@@ -207,8 +207,8 @@ def workload(command: Command) -> Command:
             "--seed",
             type=click.IntRange(min=0),
             help=(
-                "Seed of the random number generator (default 1). Without it, the order of runs is"
-                " drawn anew for each experiment; with it, the order follows from the seed."
+                "Seed of the random number generator of the load (default 1). The order of runs is"
+                " drawn anew for each experiment."
             ),
         ),
         option("--allow-shell", is_flag=True, help="Allow \\shell commands in the scripts."),

@@ -127,12 +127,13 @@ def carry_out(
 
 
 def with_order(experiment: Experiment) -> Experiment:
-    """Return the experiment with a drawn seed of its order, which is stored; as given with a seed.
+    """Return the experiment with a drawn seed of its order, which is stored; as given with one.
 
-    One fixed order would meet a disturbance of some period badly in every experiment.
+    One fixed order would meet a disturbance of some period badly in every experiment. So the seed
+    of the load does not decide about the order.
     """
     workload = experiment.workload
-    if workload.order_seed is not None or "seed" in workload.model_fields_set:
+    if workload.order_seed is not None:
         return experiment
     drawn = workload.model_copy(update={"order_seed": secrets.randbits(31)})
     return experiment.model_copy(update={"workload": drawn})

@@ -138,7 +138,8 @@ def _lines(experiment: Experiment, design: type[Design[Any]]) -> Iterator[str]:
         shown.append(_named(experiment, decision))
         history = (*history, _imagined(experiment, decision, len(history)))
     more = "; ..." if len(shown) == _SHOWN_RUNS else ""
-    yield f"order       {'; '.join(shown)}{more}"
+    is_drawn = len(set(shown)) > 1 and experiment.workload.order_seed is None
+    yield f"order       {'; '.join(shown)}{more}{' (an example: it is drawn)' * is_drawn}"
     yield from _effort(experiment, design, run_ns)
     if experiment.crash_count:
         yield f"crashes     {experiment.crash_count} of each variant and kind, after the last run"

@@ -44,7 +44,7 @@ class Design(ABC, Generic[Table]):
         self.asked: Table = experiment.design  # type: ignore[assignment]
         workload = experiment.workload
         self.seed = workload.seed
-        # Of the order of runs. One that is always the same would meet the same disturbance.
+        # Without a seed of the order: a plan that is only shown, or a result of an older version.
         self.order_seed = workload.seed if workload.order_seed is None else workload.order_seed
 
     @abstractmethod

@@ -132,7 +132,7 @@ class Workload(Spec):
     variables: dict[str, str] = Field(default_factory=dict)
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     order_seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
-    """Of the order of runs. None: `seed` if the user gave it, else drawn for each experiment."""
+    """Of the order of runs. None: drawn for each experiment."""
     think_ratio: float = Field(default=0.0, ge=0.0, le=1.0, allow_inf_nan=False)
     """Keying and thinking times of native built-ins are multiplied by this."""
     allow_shell: bool = False
