@@ -137,12 +137,16 @@ def usual_results() -> dict[tuple[str, ...], Outcome]:
 
 
 def every_option() -> list[tuple[str, click.Option]]:
-    """Return (verb, option) for each option that changes what a verb does."""
+    """Return (verb, option) for each option that changes what a verb does.
+
+    The engine reads those of pgbench: crates/pgdyno-engine/tests/pgbench_options.rs tries them.
+    """
     return [
         (verb, parameter)
         for verb, context in every_context()
         for parameter in every_parameter(context.command)
         if isinstance(parameter, click.Option) and "--help" not in parameter.opts
+        if verb != "pgbench"
     ]
 
 

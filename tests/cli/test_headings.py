@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -15,7 +16,7 @@ from pgdyno.cli.main import MODULES, VERBS, _run
 from pgdyno.cli.reference import every_context, reference
 from pgdyno.cli.verb_help import examples_of, meant_by
 
-# The drop-in prints what pgbench prints.
+# --help-all of the drop-in prints what pgbench prints.
 OURS = [verb for verb in VERBS if verb != "pgbench"]
 
 
@@ -33,7 +34,7 @@ def options_of(text: str) -> list[str]:
     return re.findall(r"^  (-[\w?-]+)", "".join(sections), re.MULTILINE)
 
 
-@pytest.mark.parametrize("verb", ["", *OURS])
+@pytest.mark.parametrize("verb", ["", *VERBS])
 def test_help_begins_with_two_examples_of_the_verb(
     verb: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -70,6 +71,24 @@ def test_help_shows_25_lines_of_options_at_most_and_help_all_shows_the_rest(
         command = importlib.import_module(MODULES[verb.split()[0]]).command
         own = [name for name in shown if name not in ("--help", "-?")]
         assert len(own) == sum(isinstance(option, click.Option) for option in command.params)
+
+
+def test_help_of_the_drop_in_is_short_and_help_all_is_that_of_pgbench() -> None:
+    programs = Path(sys.executable).parent
+
+    def said(*words: str) -> str:
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    pgdyno, engine = str(programs / "pgdyno"), str(programs / "pgdyno-engine")
+    short = said(pgdyno, "pgbench", "--help")
+    assert short == said(pgdyno, "pgbench", "-?")
+    lines = short.partition("Tables:")[2].splitlines()
+    assert 10 < len(lines) < 25
+    whole = said(engine, "pgbench", "--help")
+    assert said(pgdyno, "pgbench", "--help-all") == whole
+    for name in re.findall(r"^  (?:-\w, )?(--[\w-]+)", short, re.MULTILINE):
+        assert name in whole or name == "--help-all"
 
 
 def test_a_short_help_text_is_one_sentence_with_its_default() -> None:

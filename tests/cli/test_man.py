@@ -10,7 +10,7 @@ import pytest
 from pgdyno.cli.main import VERBS, _run
 from pgdyno.cli.man import man_pages
 
-PAGES = dict(man_pages())
+PAGES = dict(man_pages("2026-11-29"))
 
 
 def test_each_verb_has_a_page() -> None:

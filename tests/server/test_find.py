@@ -14,7 +14,14 @@ from pgdyno.process.child import UserIds
 from pgdyno.server import identity
 from pgdyno.server.find import Binaries, embedded, find, installed
 from pgdyno.server.identity import can_reach, reachable_binaries, server_user
-from pgdyno.server.storage import free_bytes, mount_of
+from pgdyno.server.storage import (
+    Mount,
+    device_name,
+    disks_below,
+    free_bytes,
+    mount_of,
+    nearest_existing,
+)
 
 needs_root = needs.ROOT
 
@@ -195,3 +202,21 @@ def test_free_space_is_asked_of_the_nearest_folder_that_exists(tmp_path: Path) -
     stat_of = os.statvfs(tmp_path)
     total = stat_of.f_blocks * stat_of.f_frsize
     assert 0 < free_bytes(tmp_path / "not" / "yet" / "there") <= total
+
+
+def test_a_device_that_the_kernel_does_not_show_is_named_by_its_mount(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    see = Path.stat
+
+    # A container without the rights for /sys.
+    def refused(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        if path.is_relative_to("/sys/dev"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return see(path, follow_symlinks=follow_symlinks)
+
+    monkeypatch.setattr(Path, "stat", refused)
+    mount = Mount(Path("/"), "ext4", "/dev/nowhere", "254:0", "rw")
+    assert device_name(mount) == "/dev/nowhere"
+    assert disks_below(mount) == ()
+    assert nearest_existing(Path("/sys/dev/block/254:0")) == Path("/sys")

@@ -1,6 +1,7 @@
-"""Makes the manual pages from the commands: `python -m pgdyno.cli.man FOLDER`.
+"""Makes the manual pages from the commands: `python -m pgdyno.cli.man FOLDER DATE`.
 
-Their text is that of --help-all: one page for pgdyno, and one for each verb and kind of dataset.
+DATE, such as 2026-11-29, stands at the foot of each page. Their text is that of --help-all: one
+page for pgdyno, and one for each verb and kind of dataset.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from pgdyno.cli.verb_help import examples_of
 from pgdyno.store.files import write_text
 
 
-def write_pages(folder: Path) -> None:
+def write_pages(folder: Path, date: str) -> None:
     """Write every page into the folder, such as pgdyno-bench.1."""
-    for name, text in man_pages():
+    for name, text in man_pages(date):
         write_text(folder / f"{name}.1", text)
 
 
-def man_pages() -> Iterator[tuple[str, str]]:
+def man_pages(date: str) -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each page."""
     verbs = "\n".join(f".TP\n\\fB{_safe(verb)}\\fR\n{_safe(line)}" for verb, line in VERBS.items())
     codes = "\n".join(f".TP\n{code}\n{_safe(meaning)}" for code, meaning in EXIT_CODES.items())
     others = ", ".join(f"\\fBpgdyno\\-{_safe(verb)}\\fR(1)" for verb in VERBS)
     about = "measure how fast a PostgreSQL server is, and why"
     parts = [
-        _head("pgdyno", about),
+        _head("pgdyno", about, date),
         ".SH SYNOPSIS\n\\fBpgdyno\\fR \\fIVERB\\fR [\\fIOPTIONS\\fR] ...",
         f".SH DESCRIPTION\n{_safe(pgdyno.help or '')}",
         _examples("pgdyno"),
@@ -43,14 +44,16 @@ def man_pages() -> Iterator[tuple[str, str]]:
     ]
     yield "pgdyno", "\n".join(filter(None, parts)) + "\n"
     for verb, context in every_context():
-        yield f"pgdyno-{verb.replace(' ', '-')}", _page(verb, context)
+        yield f"pgdyno-{verb.replace(' ', '-')}", _page(verb, context, date)
 
 
-def _page(verb: str, context: click.Context) -> str:
+def _page(verb: str, context: click.Context, date: str) -> str:
     command = context.command
     usage = " ".join(command.collect_usage_pieces(context))
     parts = [
-        _head(f"pgdyno-{verb.replace(' ', '-')}", command.get_short_help_str(100).rstrip(".")),
+        _head(
+            f"pgdyno-{verb.replace(' ', '-')}", command.get_short_help_str(100).rstrip("."), date
+        ),
         f".SH SYNOPSIS\n\\fBpgdyno {_safe(verb)}\\fR {_safe(usage)}",
         f".SH DESCRIPTION\n{_paragraphs(command.help or '')}",
         _examples(verb if examples_of(verb) else verb.split()[-1]),
@@ -70,9 +73,9 @@ def _page(verb: str, context: click.Context) -> str:
     return "\n".join(filter(None, parts)) + "\n"
 
 
-def _head(name: str, about: str) -> str:
+def _head(name: str, about: str, date: str) -> str:
     safe = _safe(name)
-    title = f'.TH {safe.upper()} 1 "" "pgdyno {version("pgdyno")}" "pgdyno"'
+    title = f'.TH {safe.upper()} 1 "{date}" "pgdyno {version("pgdyno")}" "pgdyno"'
     return f"{title}\n.SH NAME\n{safe} \\- {_safe(about[:1].lower() + about[1:])}"
 
 
@@ -97,4 +100,4 @@ def _safe(text: str) -> str:
 
 
 if __name__ == "__main__":
-    write_pages(Path(sys.argv[1]))
+    write_pages(Path(sys.argv[1]), sys.argv[2])

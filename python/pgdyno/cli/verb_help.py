@@ -47,6 +47,13 @@ EXAMPLES: dict[str, tuple[Example, Example]] = {
         ("Show the plan of an experiment, then carry it out", "pgdyno run spec.toml --dry-run"),
         ("Continue the last experiment, which was interrupted", "pgdyno run --resume last"),
     ),
+    "pgbench": (
+        ("Load pgbench's tables at scale 50", "pgdyno pgbench -i -s 50 -h db1 bank"),
+        (
+            "8 clients for a minute, prepared statements",
+            "pgdyno pgbench -c 8 -j 2 -T 60 -M prepared -h db1 bank",
+        ),
+    ),
     "init": (
         ("Load the pgbench tables at scale 100 (1.5 GB)", "pgdyno init -h db1 -d bench -s 100"),
         (

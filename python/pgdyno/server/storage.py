@@ -67,7 +67,7 @@ def mount_in(mountinfo: str, place: PurePath) -> Mount | None:
 def device_name(mount: Mount) -> str:
     """Return the block device's kernel name ("nvme0n1p1"), or the mount's source if it has none."""
     block = Path("/sys/dev/block") / mount.device_number
-    return block.resolve().name if block.exists() else mount.source
+    return block.resolve().name if is_there(block) else mount.source
 
 
 def disks_below(mount: Mount) -> tuple[str, ...]:
@@ -79,13 +79,13 @@ def disks_below(mount: Mount) -> tuple[str, ...]:
     if mount.source.startswith("/dev/"):
         # The number of a file system of many disks, such as btrfs, names no device.
         folders.append(Path("/sys/class/block") / Path(mount.source).name)
-    folder = next((folder for folder in folders if folder.exists()), None)
+    folder = next((folder for folder in folders if is_there(folder)), None)
     return tuple(dict.fromkeys(_disks(folder.resolve()))) if folder is not None else ()
 
 
 def _disks(folder: Path) -> Iterator[str]:
     """Yield the disks below a device's folder in /sys, each at least once."""
-    if (folder / "partition").exists():
+    if is_there(folder / "partition"):
         folder = folder.parent
     members = sorted((folder / "slaves").glob("*"))
     for member in members:
@@ -100,10 +100,18 @@ def free_bytes(path: Path) -> int:
     return stat.f_bavail * stat.f_frsize
 
 
+def is_there(path: Path) -> bool:
+    """Return whether a file can be seen. In a container, the kernel may refuse to answer."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
 def nearest_existing(path: Path) -> Path:
     """Return `path`, or the closest parent of it that exists."""
     path = path.absolute()
-    while not path.exists() and path != path.parent:
+    while not is_there(path) and path != path.parent:
         path = path.parent
     return path
 
