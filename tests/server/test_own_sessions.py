@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.fixtures.clusters import run_sql
 from tests.fixtures.poolers import Pooler
@@ -40,3 +42,23 @@ def test_our_settings_end_with_each_transaction_at_a_pooler(pooler: Pooler) -> N
             assert session.execute("SHOW search_path").fetchone() == (OWN_PATH,)
     [(left,)] = run_sql(pooler.target, "SHOW search_path")
     assert left != OWN_PATH
+
+
+def test_no_statement_of_ours_is_compiled_whatever_the_database_wants(
+    either_database: Target,
+) -> None:
+    for setting in ("jit = on", "jit_above_cost = 0", "jit_optimize_above_cost = 0"):
+        run_sql(either_database, f"ALTER DATABASE {either_database.database} SET {setting}")
+    with connect(either_database, verb="test") as session:
+        session.execute("SELECT sum(i) FROM generate_series(1, 9) i")
+        assert session.execute("SHOW jit").fetchone() == ("off",)
+        with session.showing_jit():
+            assert session.execute("SHOW jit").fetchone() == ("on",)
+        libraries = Path(f"/proc/{session.info.backend_pid}/maps").read_text()
+        assert "llvmjit" not in libraries, "the compiler was loaded"
+        session.use_load_path()
+        with session.showing_jit():
+            session.execute("SELECT sum(i) FROM generate_series(1, 9) i")
+            [(can_compile,)] = session.execute("SELECT pg_jit_available()")
+            libraries = Path(f"/proc/{session.info.backend_pid}/maps").read_text()
+        assert ("llvmjit" in libraries) == can_compile, "what is compiled would be noticed"

@@ -138,6 +138,28 @@ def test_the_reset_is_whole_on_a_marked_dataset(connection: Connection) -> None:
     json.dumps(done.as_document())
 
 
+def test_the_reset_vacuums_the_tables_that_changed(connection: Connection) -> None:
+    load(connection)
+    connection.execute("SELECT pg_stat_force_next_flush()")
+
+    def vacuumed() -> dict[str, int]:
+        reset(connection, dataset.inspect(connection), is_scratch=True)
+        counted = "SELECT relname, vacuum_count FROM pg_stat_user_tables"
+        return dict(connection.execute(counted).fetchall())
+
+    before = vacuumed()
+    assert min(before.values()) > 0, "a table that was never vacuumed is vacuumed"
+    connection.execute("UPDATE pgbench_accounts SET abalance = 1 WHERE aid <= 100")
+    connection.execute("UPDATE pgbench_branches SET bbalance = 1")
+    connection.execute("SELECT pg_stat_force_next_flush()")
+    after = vacuumed()
+    assert after["pgbench_branches"] == before["pgbench_branches"] + 1
+    assert after["pgbench_accounts"] == before["pgbench_accounts"], "0.1 % of the rows changed"
+    connection.execute("UPDATE pgbench_accounts SET abalance = 2 WHERE aid <= 5000")
+    connection.execute("SELECT pg_stat_force_next_flush()")
+    assert vacuumed()["pgbench_accounts"] == before["pgbench_accounts"] + 1
+
+
 def test_the_reset_leaves_somebody_else_s_tables_alone(connection: Connection) -> None:
     load(connection, is_marked=False)
     connection.execute("INSERT INTO pgbench_history VALUES (1, 1, 1, 1)")

@@ -186,7 +186,8 @@ def workload(command: Command) -> Command:
             type=click.Choice(["none", "vacuum", "restore"]),
             default="vacuum",
             help="How to reset the data before each run. vacuum: empty the history table, then"
-            " VACUUM. restore: copy the database again. none: no reset (default vacuum).",
+            " VACUUM what changed. restore: copy the database again. none: no reset (default"
+            " vacuum).",
         ),
         before(
             "--no-check",

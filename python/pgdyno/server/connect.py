@@ -53,8 +53,10 @@ _OWN_SETTINGS = {
     "row_security": "off",
     "client_min_messages": "warning",
 }
-# If the settings of the load let every statement be compiled, ours would take seconds.
+# If the settings of the load let every statement be compiled, ours would take seconds. The setting
+# is not a start-up option, because poolers refuse these, and `showing_jit` resets it.
 _JIT_SINCE = 110000
+_NO_JIT = "SET LOCAL jit = off; "
 # The first statement of a session. Every name has its schema, so the path of the database or the
 # role cannot lead it elsewhere. At a pooler the backend is another client's: there the settings
 # must end with the transaction.
@@ -396,7 +398,14 @@ def _begin(connection: Connection) -> None:
     The statement is cheap, but the statement_timeout of the role or the database applies to it.
     """
     connection.silence_s_max = _FIRST_ANSWER_S
-    row = _execute_cheap(connection, FIRST_SQL, [connection.info.backend_pid]).fetchone()
+    first = FIRST_SQL.replace("%s", str(connection.info.backend_pid))
+    before = _NO_JIT if connection.info.server_version >= _JIT_SINCE else ""
+    try:  # Several statements in a text are one transaction.
+        cursor = _execute_cheap(connection, before + first)
+        cursor.nextset()
+    except psycopg.errors.UndefinedObject:
+        cursor = _execute_cheap(connection, first)
+    row = cursor.fetchone()
     connection.silence_s_max = None
     assert row is not None, "a SELECT without FROM returns one row"
     connection.is_pooled = row[0] != connection.info.backend_pid

@@ -162,8 +162,8 @@ class Tuning:
         """Return what is left of the budget; after turns, runs of the result are to follow."""
         spent_ns = sum(self._took_ns.values())
         takes_turns = any(arm.in_turns for arm in [*self._earlier, *self._arms])
-        last_ns = 2 * self.step_ns("run") if takes_turns else 0
-        return self._asked.budget_ns - spent_ns - last_ns
+        last_ns = len(self._always(in_turns=False)) * self.step_ns("run")
+        return self._asked.budget_ns - spent_ns - last_ns * (takes_turns and self._lacks_runs)
 
     @property
     def trials(self) -> tuple[Trial, ...]:
@@ -223,6 +223,11 @@ class Tuning:
             steps = count + math.ceil(count / ABREAST) * (1 + bool(self.adopted))
             missing_ns += steps * self.step_ns(length)
         return round(missing_ns)
+
+    @property
+    def _lacks_runs(self) -> bool:
+        """Return whether no round of whole runs has the best settings, and yours."""
+        return not self.rounds_with(self.best)
 
     def rounds_with(self, candidate: Candidate) -> tuple[int, ...]:
         """Return the rounds of whole runs that measured a candidate and your settings."""
@@ -318,7 +323,7 @@ class Tuning:
     def _last(self, reason: str) -> list[TrialStep]:
         """Finish; after turns, return whole runs of the result, because they have all counters."""
         self.finish(reason)
-        return self._rounds_of([], 1) if self._counts["turn"] else []
+        return self._rounds_of([], 1) if self._counts["turn"] and self._lacks_runs else []
 
     def _look_if_due(self) -> None:
         """Carry out the planned look whose time has come; the last one is that of `finish`."""

@@ -14,7 +14,7 @@ from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parsed import TYPE_BEFORE, Parsed, parse
 from pgdyno.server.connect import FIRST_SQL
 
-# Every session of ours begins with it; a log has no comments.
+# Every session of ours begins with a text that has it; a log has no comments.
 _OUR_FIRST = FIRST_SQL.partition("'")[0]
 _NUMBERED = re.compile(r"\$(\d+)")
 _IN_LIST = re.compile(r"(\bNOT\s+)?\bIN\s*$", re.I)
@@ -71,7 +71,7 @@ class LoggedShape:
         self, sql: str, literals: Sequence[tuple[int, int, bool]], names: Names, *, is_cut: bool
     ) -> None:
         self._sql, self._names, self._is_cut = sql, names, is_cut
-        self.is_ours = sql.startswith(_OUR_FIRST)
+        self.is_ours = _OUR_FIRST in sql
         outside = _without(sql, literals)
         self.parameter_count = max((int(n) for n in _NUMBERED.findall(outside)), default=0)
         kept = set(_places_below(sql, _COUNTS, _PATH)) if literals else set()
