@@ -9,6 +9,7 @@ from pgdyno.analysis.findings import Mark, Panel, Series
 from pgdyno.features.watch.blocks import watch_blocks
 from pgdyno.features.watch.panels import WatchFindings
 from pgdyno.report.block_text import answer_text
+from pgdyno.report.blocks import Level
 from pgdyno.report.html import answer_page
 
 LOCK = {"wait_event": "Lock:transactionid", "share_ratio": 0.57}
@@ -85,9 +86,9 @@ def watch_page(shown: WatchFindings) -> str:
     return answer_page(watch_blocks(shown), ["CHG0048211"])
 
 
-def text_of(document: Mapping[str, Any], width: int = 100) -> str:
+def text_of(document: Mapping[str, Any], width: int = 100, level: Level = "short") -> str:
     """Return a watch as text."""
-    return answer_text(watch_blocks(WatchFindings(document)), width)
+    return answer_text(watch_blocks(WatchFindings(document)), width, level)
 
 
 def findings(**changes: Any) -> WatchFindings:

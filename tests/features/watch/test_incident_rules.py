@@ -150,6 +150,17 @@ def test_findings_are_shortened_from_the_last_and_never_left_out() -> None:
     assert max(map(len, lines)) <= 80
 
 
+def test_what_does_not_fit_is_named_in_one_line_and_whole_in_the_full_text() -> None:
+    made = [
+        IncidentFinding(kind=f"kind {n}", said=f"said {n}", next_step=f"step {n}") for n in "ab"
+    ]
+    also = [finding.as_document() for finding in made]
+    document = {**DOCUMENT, "findings": also[:1], "also_seen": also}
+    assert "also seen   kind a, kind b (each lost less time)" in text_of(document, 80)
+    assert "step b" not in text_of(document, 80)
+    assert "step b" in text_of(document, 80, "full")
+
+
 @pytest.mark.parametrize(
     ("text", "tables", "columns"),
     [
@@ -341,21 +352,28 @@ def test_a_parallel_worker_waits_for_its_leader() -> None:
 
 
 @pytest.mark.parametrize(
-    ("event", "words"),
+    ("event", "commits_per_second", "words"),
     [
-        ("LWLock:SubtransSLRU", "subtransactions"),
-        ("LWLock:MultiXactMemberBuffer", "multixacts"),
-        ("LWLock:lock_manager", "lock table"),
-        ("LWLock:WALWrite", ""),
-        ("IO:WalSync", ""),
+        ("LWLock:SubtransSLRU", 100, "subtransactions"),
+        ("LWLock:MultiXactMemberBuffer", 100, "multixacts"),
+        ("LWLock:lock_manager", 100, "lock table"),
+        ("IPC:ExecuteGather", 100, "parallel workers"),
+        ("Lock:extend", 100, "one table larger"),
+        ("LWLock:NewerThanPgdyno", 100, "wait for LWLock:NewerThanPgdyno"),
+        # Each transaction waits 40 ms, and 0.4 ms.
+        ("IO:WalSync", 100, "until their WAL is on the disk"),
+        ("IO:WalSync", 10_000, ""),
+        ("LWLock:WALWrite", 10_000, ""),
+        ("IPC:SyncRep", 100, ""),
+        ("IO:BufFileWrite", 100, ""),
     ],
 )
-def test_waits_inside_the_server_are_named_by_their_cause_and_those_of_commits_are_not(
-    event: str, words: str
+def test_waits_are_named_by_their_cause_and_those_of_commits_only_if_each_is_long(
+    event: str, commits_per_second: int, words: str
 ) -> None:
     evidence = IncidentEvidence(Tally(SECOND_NS))
     for second in range(1, 11):
-        evidence.tally.take("database", database(second, 100 * second))
+        evidence.tally.take("database", database(second, commits_per_second * second))
         evidence.tally.take("waits", [wait(event, 1, 4)])
     said = [finding.said for finding in findings_of(evidence)]
     assert [words in sentence for sentence in said] == [True] * bool(words)

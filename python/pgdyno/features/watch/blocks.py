@@ -78,9 +78,16 @@ def _blocks(findings: WatchFindings) -> Iterator[Block]:
     yield from _tiles(document)
     if main := charts.main_charts(findings):
         yield TimeCharts(main)
+    also = document.get("also_seen") or ()
+    if also:
+        kinds = ", ".join(dict.fromkeys(finding["kind"] for finding in also))
+        yield LabelledLine("also seen", f"{kinds} (each lost less time)")
     yield from _lines(document)
     if changes := document.get("changes"):
         yield changes_section(changes)
+    if also:
+        listed = ListBlock(tuple(map(_finding, also)), "also")
+        yield BlockSection("Also seen", "also", "Also seen", "Each lost less time.", (listed,))
     yield from _where(document)
     if over_time := charts.time_charts(findings):
         lead = "One axis for all charts."
@@ -216,7 +223,7 @@ def _statement(place: int, statement: Document) -> tuple[str, ...]:
 def _counted(document: Document) -> Iterator[LabelledLine]:
     """Yield the counters of the tiles in words."""
     wal, hits = document["wal_bytes_per_second"] or 0.0, document["hit_ratio"]
-    rest = f"WAL {plain(wal / 1e6)} MB/s"
+    rest = f"WAL {number_text(wal / 1e6)} MB/s"
     if hits is not None:
         rest += f", {percent(hits)} of blocks found in shared_buffers"
     tps = f"{plain(document['tps'])} tps on the whole server{by_waiters(document)}"

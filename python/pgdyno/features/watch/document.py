@@ -20,7 +20,7 @@ from pgdyno.analysis.rounding import decimals_of
 from pgdyno.analysis.server_clocks import bound
 from pgdyno.analysis.where_facts import NOT_INSTRUMENTED
 from pgdyno.analysis.where_sampled import Sampled, shared_out
-from pgdyno.features.watch.incident.finding import Danger, IncidentFinding
+from pgdyno.features.watch.incident.finding import SHOWN_MAX, Danger, IncidentFinding
 from pgdyno.features.watch.statements import Calls, counted_ms, grown
 from pgdyno.features.watch.tally import Tally
 from pgdyno.quantities import fixed, plain, plain_decimals
@@ -98,7 +98,8 @@ def document_of(
         "seconds_seen": tally.seen_ns / 1e9,
         "is_complete": watched.is_complete,
         "sentence": answer_of(findings) or sentence(tally, work),
-        "findings": [finding.as_document() for finding in findings],
+        "findings": [finding.as_document() for finding in findings[:SHOWN_MAX]],
+        "also_seen": [finding.as_document() for finding in findings[SHOWN_MAX:]],
         "tps": total.tps,
         "tps_counts_parallel_workers": total.has_uncounted_workers,
         "wal_bytes_per_second": total.wal_bytes_per_second,

@@ -20,7 +20,7 @@ from pgdyno.features.doctor.server_seen import read_settings
 from pgdyno.features.doctor.session import read_only
 from pgdyno.features.watch.document import Watched, document_of, utc
 from pgdyno.features.watch.incident.evidence import IncidentEvidence
-from pgdyno.features.watch.incident.rules import findings_of
+from pgdyno.features.watch.incident.rules import all_findings, findings_of
 from pgdyno.features.watch.incident.sampled import asked_too
 from pgdyno.features.watch.incident.statement_rules import (
     KnownStatements,
@@ -136,7 +136,7 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
             after = read_calls(request.target, texts_of=sorted(wanted))
             # The server may not answer now; texts that were read before still name statements.
             after = replace(after, texts={**texts.all(), **after.texts})
-        findings = findings_of(evidence, known_statements(request.target, evidence, before, after))
+        findings = all_findings(evidence, known_statements(request.target, evidence, before, after))
         document = document_of(watched, folder, before=before, after=after, findings=findings)
         document["settings_changed"] = _settings_changed(request.target, examination)
         folder.write_analysis(document)

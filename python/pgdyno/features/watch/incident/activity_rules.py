@@ -1,4 +1,4 @@
-"""Findings about what sessions do: transactions that fail, connect too often, or meet inside."""
+"""Findings about what sessions do: transactions that fail, connect too often, or stand still."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ import psycopg
 
 from pgdyno.features.watch.incident.evidence import DEADLOCK, IncidentEvidence, number
 from pgdyno.features.watch.incident.finding import Danger, IncidentFinding
-from pgdyno.features.watch.incident.holding_rules import oldest_holder
-from pgdyno.features.watch.incident.lock_rules import cost_words
-from pgdyno.quantities import count, counted, percent, plain, seconds
+from pgdyno.quantities import count, counted, plain, seconds
 from pgdyno.server.grammar import sql_name
 
 _ERRORS_PER_SECOND = 1.0
@@ -20,11 +18,17 @@ _FAILED_RATIO = 0.1
 _SESSIONS_PER_SECOND = 20.0
 # A session that makes fewer transactions than this is opened for each request.
 _TRANSACTIONS_EACH = 5.0
-_INSIDE_RATIO = 0.25
-# A lookup takes about 100 ns, so this is 2 % of a core; a healthy server makes a hundredth of it.
-_LOOKUPS_PER_SECOND = 200_000.0
-_READS_PER_SECOND = 1_000.0
+_USED = re.compile(r"used to (\d+) of 100")
+_USED_PERCENT = 90
 # What a session meant that was refused or cancelled, by SQLSTATE, and what to do.
+_LOST_STATEMENTS = (
+    "a pooler in transaction mode gives each transaction another session: max_prepared_statements"
+    " of PgBouncer 1.21 and later, or no prepared statements on the server in the driver"
+)
+_TWO_VERSIONS = (
+    "application and schema have different versions: deploy the migration, or the application"
+    " before it; else see search_path"
+)
 _ERRORS = {
     "57014": ("statements are cancelled, by statement_timeout or by their client", "find them in"
               " the log: they are slower than their limit, and are often sent again"),
@@ -32,48 +36,41 @@ _ERRORS = {
     "40001": ("transactions cannot be serialized", "they must be repeated, after a short pause"),
     "55P03": ("lock_timeout ends waits for locks", "see who holds these locks"),
     "25P02": ("statements come after an error in their transaction", "find the first error"),
+    "25P03": ("idle_in_transaction_session_timeout ends sessions", "find what the application does"
+              " inside transactions, such as calls of other services"),
     "25006": ("writes to a server that is read-only", "connect to the primary; on it, see"
               " default_transaction_read_only"),
     "2200H": ("a sequence has no number left", "ALTER SEQUENCE ... MAXVALUE, and bigint for its"
               " column"),
     "53100": ("the disk is full", "free space on the server's disks"),
+    "53200": ("memory ran out, or the table of locks is full", "'out of shared memory' in the log:"
+              " a larger max_locks_per_transaction (restart), or fewer partitions in a"
+              " transaction; else a smaller work_mem, or fewer sessions"),
     "23505": ("keys exist already", "find the code that inserts them again"),
+    "23503": ("rows refer to rows that do not exist", "find the code that inserts or deletes them"),
+    "0A000": ("prepared statements do not fit their tables any more, or use what is not supported",
+              "'cached plan must not change result type' in the log: a table was altered; let the"
+              " pool open new sessions, and name columns instead of *"),
+    "26000": ("prepared statements do not exist in their session", _LOST_STATEMENTS),
+    "42P05": ("prepared statements exist already in their session", _LOST_STATEMENTS),
+    "42P01": ("tables do not exist", _TWO_VERSIONS),
+    "42703": ("columns do not exist", _TWO_VERSIONS),
+    "42883": ("functions do not exist for these types", _TWO_VERSIONS),
+    "42501": ("privileges are missing", "GRANT them; for tables that a migration makes, ALTER"
+              " DEFAULT PRIVILEGES"),
+    "28P01": ("logins fail: wrong password", "see which client still has the old password"),
+    "57P01": ("sessions are ended by an administrator", "see who calls pg_terminate_backend, or"
+              " restarts the server"),
+    "XX001": ("data is damaged", "stop writing and copy the files; then find the cause: disk,"
+              " memory, fsync"),
+    "XX002": ("an index is damaged", "REINDEX it on a copy first; after a new operating system,"
+              " its rules for sorting text may have changed"),
 }  # fmt: skip
 _NAMES_MAX, _NAMES_IN_JSON_MAX = 2, 20
 _LOG_WHO = "; %u and %a in log_line_prefix add who"
 # Sessions idle in a transaction, in all and for each at work, and how long in each transaction.
 _IDLE_INSIDE_MIN, _IDLE_INSIDE_TIMES = 3.0, 3.0
 _IDLE_INSIDE_S = 0.1
-# Waits inside the server: how their names begin, what sessions do there, the next step.
-_SUBTRANSACTIONS = (
-    "sessions look up subtransactions",
-    "end the long transaction; then fewer savepoints and EXCEPTION blocks in one transaction"
-    " (more than 64 make every reader look them up)",
-)
-_MULTIXACTS = (
-    "sessions look up multixacts: several of them lock the same rows at once",
-    "find who locks rows that many share: FOR SHARE, foreign keys to one row; shorter transactions",
-)
-_INSIDE: tuple[tuple[tuple[str, ...], tuple[str, str]], ...] = (
-    (("LWLock:Subtrans", "LWLock:subtrans"), _SUBTRANSACTIONS),
-    (("LWLock:MultiXact", "LWLock:multixact"), _MULTIXACTS),
-    (
-        ("LWLock:LockManager", "LWLock:lock_manager"),
-        (
-            "sessions wait for the lock table: each plan locks more tables and indexes than a"
-            " session has places for (16 before 18)",
-            "let the partition key into WHERE, or have fewer partitions and indexes; prepared"
-            " statements with plan_cache_mode = force_custom_plan",
-        ),
-    ),
-    (
-        ("LWLock:BufferMapping", "LWLock:buffer_mapping"),
-        ("sessions wait to replace blocks in shared_buffers", "more shared_buffers: pgdyno tune"),
-    ),
-)  # fmt: skip
-_USED = re.compile(r"used to (\d+) of 100")
-_USED_PERCENT = 90
-_CACHES = {"subtrans": _SUBTRANSACTIONS, "multixact": _MULTIXACTS}
 
 
 def errors(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
@@ -95,16 +92,18 @@ def errors(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     rolled_back = evidence.grown("database", "xact_rollback")
     since_s = max(0.0, (evidence.ended_ns - evidence.first_error_ns[code]) / 1e9)
     who, by = _who(evidence, code)
+    # A session that does nothing else reports them late.
+    back = f"{rolled_back:,.0f} of {made:,.0f} transactions were rolled back"
+    is_counted = rolled_back >= whole / 2
     yield IncidentFinding(
         kind="errors",
         said=f"{words}: {counted(by_code[code], 'error')} in the log, {plain(rate)}/s{who}",
-        cost=f"{rolled_back:,.0f} of {made:,.0f} transactions were rolled back; the first error"
-        f" since the watch began was {seconds(round(since_s))} ago",
+        cost=f"{back}; " * is_counted
+        + f"the first error since the watch began was {seconds(round(since_s))} ago",
         since_s=since_s,
         next_step=step + _LOG_WHO * (not by),
         danger=Danger.WORK_REFUSED,
-        answer=f"{words}: {plain(rate)} errors/s{who}; {rolled_back:,.0f} of {made:,.0f}"
-        " transactions were rolled back",
+        answer=f"{words}: {plain(rate)} errors/s{who}" + f"; {back}" * is_counted,
         evidence={"by_sqlstate": dict(by_code), "rolled_back": rolled_back, "by": by},
     )
 
@@ -219,47 +218,6 @@ def idle_inside(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
         danger=Danger.GROWS,
         answer=f"{said}: transactions wait for their clients",
         evidence={"idle_sessions": mean, "application": name},
-    )
-
-
-def inside(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
-    """Yield a finding for each place inside the server where much DB time is lost."""
-    named: set[str] = set()
-    for names, (said, step) in _INSIDE:
-        events = evidence.events_of(names)
-        lost_s = evidence.in_events(frozenset(events).__contains__)
-        share = evidence.share(lost_s) or 0.0
-        if share >= _INSIDE_RATIO:
-            named.add(said)
-            said_too = f"{said} ({', '.join(events)})"
-            yield _inside(evidence, said_too, step, lost_s=lost_s, cost="")
-    for seen in evidence.now("slru"):
-        known = [(key, of) for key, of in _CACHES.items() if key in str(seen.last["cache"]).lower()]
-        lookups = (seen.grown("blks_hit") + seen.grown("blks_read")) / evidence.seconds
-        reads = seen.grown("blks_read") / evidence.seconds
-        if not known or (lookups < _LOOKUPS_PER_SECOND and reads < _READS_PER_SECOND):
-            continue
-        said, step = known[0][1]
-        if said not in named:
-            named.add(said)
-            cost = f"{lookups:,.0f} lookups/s, {reads:,.0f} of them read from disk"
-            yield _inside(evidence, said, step, lost_s=0.0, cost=cost)
-
-
-def _inside(
-    evidence: IncidentEvidence, said: str, step: str, *, lost_s: float, cost: str
-) -> IncidentFinding:
-    holder = oldest_holder(evidence)
-    return IncidentFinding(
-        kind="contention inside the server",
-        said=said,
-        cost=cost or cost_words(lost_s, evidence),
-        lost_s=lost_s,
-        share_ratio=evidence.share(lost_s),
-        lines=(f"oldest transaction: {holder}",) if holder else (),
-        next_step=step,
-        danger=Danger.GROWS,
-        answer=f"{said}: {cost or percent(evidence.share(lost_s) or 0.0) + ' of DB time'}",
     )
 
 

@@ -38,13 +38,20 @@ def contention(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     """Yield a finding if short waits for locks take much of DB time."""
     queues = evidence.queues.all()
     long_s = sum(queue.lost_ns / 1e9 for queue in queues if queue.longest_ns >= _LONG_NS)
-    short = [queue for queue in queues if queue.longest_ns < _LONG_NS]
-    lost_s = evidence.in_events(lambda event: event.startswith("Lock:")) - long_s
+    short = [
+        queue
+        for queue in queues
+        if queue.longest_ns < _LONG_NS
+        and any(wait.row["locked"] != "extend" for wait in queue.waits.values())
+    ]
+    # Another rule has the lock of a table that grows.
+    lost_s = evidence.in_events(_is_contended) - long_s
     share = evidence.share(lost_s) or 0.0
     is_little = lost_s < _CONTENTION_SESSIONS * evidence.seconds
     if share < _CONTENTION_RATIO or is_little or not short:
         return
-    waits = [wait.row for queue in short for wait in queue.waits.values()]
+    rows = (wait.row for queue in short for wait in queue.waits.values())
+    waits = [row for row in rows if row["locked"] != "extend"]
     wanted = _wanted(waits)
     texts = Counter(str(row["statement"]) for row in waits if row["statement"])
     longest_ns = max(queue.longest_ns for queue in short)
@@ -61,6 +68,10 @@ def contention(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
         else "let transactions lock these rows last and end at once",
         answer=f"sessions wait for {wanted} for {percent(share)} of DB time",
     )
+
+
+def _is_contended(event: str) -> bool:
+    return event.startswith("Lock:") and event != "Lock:extend"
 
 
 def cost_words(lost_s: float, evidence: IncidentEvidence) -> str:
@@ -298,6 +309,11 @@ def _next_step(holder: Row, ddl: Wait | None, *, is_over: bool) -> str:
     if not pid:
         name = str(holder["prepared"]).replace("'", "''")
         step = f"in {holder['database']}: COMMIT PREPARED '{name}', or ROLLBACK PREPARED '{name}'"
+    elif holder["backend_type"] == "autovacuum worker":
+        step = (
+            "let it end: if it is cancelled, it begins again; autovacuum_vacuum_cost_delay = 0 and"
+            " a reload make it faster"
+        )
     elif str(holder["state"]).startswith("idle in transaction"):
         step = (
             f"ask its owner, or SELECT pg_terminate_backend({pid});"

@@ -4,7 +4,7 @@ statistics of the planner."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgdyno.features.watch.incident.evidence import IncidentEvidence, SeenRows, number
@@ -31,6 +31,7 @@ _DEAD_BLOCKS_PER_ROW = 50
 _CALLS_MIN = 10
 _BLOCKS_MIN = 200
 _WHOLE_RATIO = 0.5
+_LOOKED_UP_RATIO = 0.5
 # The end of a text that was cut, also that of a utility statement.
 _CUT = ("…", "...")
 
@@ -122,8 +123,8 @@ def much_for_little(
 ) -> Iterator[IncidentFinding]:
     """Yield a finding for each statement that reads many blocks for a row, with what explains it.
 
-    What a statement returns says nothing about what it needs if it counts or sums; then only a
-    table of dead rows is named.
+    What a statement returns says nothing about what it needs if it counts or sums; then only dead
+    rows and index-only scans that read their table are named.
     """
     for query in worth_asking(evidence):
         facts, counts = known.facts.get(query), counts_of(evidence, query)
@@ -133,7 +134,11 @@ def much_for_little(
         if counts["blocks"] < max(_BLOCKS_MIN, _DEAD_BLOCKS_PER_ROW * counts["rows"]):
             continue
         text = known.texts.get(query, "")
-        reason = _why_dead(evidence, facts) or _why_much(evidence, facts, text, counts["blocks"])
+        reason = (
+            _why_dead(evidence, facts)
+            or _why_looked_up(evidence, facts, counts)
+            or _why_much(evidence, facts, text, counts["blocks"])
+        )
         if reason is None:
             continue
         reads = f"reads {counts['blocks']:,.0f} blocks for {_rows(counts['rows'])}"
@@ -187,6 +192,28 @@ def _why_dead(evidence: IncidentEvidence, facts: StatementFacts) -> ReadingReaso
     return None
 
 
+def _why_looked_up(
+    evidence: IncidentEvidence, facts: StatementFacts, counts: Mapping[str, float]
+) -> ReadingReason | None:
+    """Return the reason if an index-only scan looks up its rows in the table."""
+    for table in facts.tables:
+        seen = evidence.seen("tables").get((table.schema, table.table))
+        if seen is None or all(column.node != "Index Only Scan" for column in table.columns):
+            continue
+        looked_up = seen.grown("index_rows") / counts["calls"]
+        if looked_up < _LOOKED_UP_RATIO * counts["blocks"]:
+            continue
+        holder = oldest_holder(evidence)
+        return ReadingReason(
+            "index-only scan reads its table",
+            f"its index-only scan looks up {looked_up:,.0f} rows in {table.name} in each call:"
+            " hypothesis, no vacuum came since they changed",
+            f"VACUUM {table.name}; then a smaller autovacuum_vacuum_scale_factor for it",
+            f"vacuum cannot help before this ends: {holder}" if holder else "",
+        )
+    return None
+
+
 def _why_much(
     evidence: IncidentEvidence, facts: StatementFacts, text: str, blocks: float
 ) -> ReadingReason | None:
@@ -214,7 +241,11 @@ def _why_much(
         return ReadingReason(kind, why, "select only the columns that are needed; split the table")
     if parts.limits:
         why = "its plan reads on until LIMIT is full, and few rows on its way fit: hypothesis"
-        return ReadingReason(kind, why, f"{plan}; an index on the columns of WHERE and ORDER BY")
+        step = f"{plan}; an index on the columns of WHERE and ORDER BY"
+        if any(column.index for table in facts.tables for column in table.columns):
+            step += ". If its plan is good: a prepared statement keeps one plan for all values"
+            step += " (plan_cache_mode = force_custom_plan)"
+        return ReadingReason(kind, why, step)
     return ReadingReason(kind, "no known reason", plan)
 
 

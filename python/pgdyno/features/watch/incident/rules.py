@@ -11,6 +11,7 @@ from pgdyno.features.watch.incident import (
     lock_rules,
     reading_rules,
     server_rules,
+    wait_rules,
 )
 from pgdyno.features.watch.incident.evidence import IncidentEvidence
 from pgdyno.features.watch.incident.finding import SHOWN_MAX, IncidentFinding, in_order
@@ -37,13 +38,11 @@ RULES: tuple[Callable[[IncidentEvidence], Iterator[IncidentFinding]], ...] = (
     server_rules.standbys,
     server_rules.conflicts,
     server_rules.pools,
-    server_rules.spills,
     activity_rules.errors,
     activity_rules.crash,
     activity_rules.deadlocks,
     activity_rules.connection_storm,
     activity_rules.idle_inside,
-    activity_rules.inside,
     activity_rules.number_series,
 )
 
@@ -74,7 +73,15 @@ def all_findings(
     known = known or KnownStatements()
     with evidence.lock:
         findings = [finding for rule in RULES for finding in rule(evidence)]
-        findings += _of_statements(evidence, known)
+        findings += server_rules.spills(evidence, known)
+        of_statements = list(_of_statements(evidence, known))
+        findings += of_statements
+        findings += [
+            finding
+            for finding in wait_rules.waits(evidence, known)
+            # A statement that reads too much explains the reads.
+            if finding.kind != wait_rules.READS or not of_statements
+        ]
         return in_order(_since(finding, evidence) for finding in findings)
 
 

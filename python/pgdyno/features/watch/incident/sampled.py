@@ -19,6 +19,10 @@ from pgdyno.observe.sql.sql_collector import SqlCollector, pick
 # lock table for a moment.
 EXAMINED_MAX = 60
 # The server may cut a text at track_activity_query_size.
+# What the server writes for a worker of autovacuum, which has no values.
+_OF_WORKER = re.compile(
+    r"autovacuum: (VACUUM|ANALYZE|VACUUM ANALYZE) [\w.]+( \(to prevent wraparound\))?"
+)
 _TEXT = "coalesce(left(a.query, 4000), '')"
 _DATABASE = "coalesce(d.datname::text, '')"
 _ROLE = "coalesce(r.rolname::text, '')"
@@ -335,6 +339,8 @@ def shown_statement(text: str) -> str:
 
     if not text or text == _HIDDEN_BY_SERVER:
         return HIDDEN if text else ""
+    if _OF_WORKER.fullmatch(text):
+        return text
     try:
         text = pgparse.normalize(text)
     except (pgparse.PGQueryError, RecursionError, ValueError):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pgdyno.features.watch.incident.evidence import IncidentEvidence, Row, number
 from pgdyno.features.watch.incident.finding import Danger, IncidentFinding
 from pgdyno.features.watch.incident.lock_rules import cost_words
+from pgdyno.features.watch.incident.statement_rules import KnownStatements, short_text, time_of
 from pgdyno.quantities import count, counted, format_bytes, percent, seconds
 
 _NEAR_RATIO = 0.9
@@ -266,7 +267,7 @@ def pools(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
         )
 
 
-def spills(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
+def spills(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[IncidentFinding]:
     """Yield a finding if statements write many temporary files."""
     size = sum(seen.grown("temp_bytes") for seen in evidence.seen("database").values())
     files = sum(seen.grown("temp_files") for seen in evidence.seen("database").values())
@@ -277,13 +278,23 @@ def spills(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
         return
     if files < _SPILLED_FILES_MIN and share < _SPILL_RATIO:
         return  # One large sort, such as that of a report or an index build.
+    written = {
+        int(query): seen.grown("temp_blks_written")
+        for (_, query), seen in evidence.seen("statements").items()
+    }
+    query = max(written, key=lambda of: written[of], default=0)
+    text = " ".join(known.texts.get(query, "").split()) if written.get(query) else ""
+    wrote = f"{percent(written[query] / sum(written.values()))} of it by" if text else ""
+    _, of_time = time_of(evidence, query) if text else (0.0, 0.0)
     yield IncidentFinding(
         kind="temporary files",
         said=f"statements wrote {count(int(files))} temporary files, {format_bytes(int(size))}:"
         f" {rate / 1e6:,.0f} MB/s",
-        cost=f"{format_bytes(int(size / files))} each; " + cost_words(lost_s, evidence),
+        cost=f"{format_bytes(int(size / files))} each; {cost_words(lost_s, evidence)} in waits for"
+        " these files",
         lost_s=lost_s,
         share_ratio=evidence.share(lost_s),
+        lines=(f"{wrote} {short_text(text)}, {percent(of_time)} of DB time",) if text else (),
         next_step="pgdyno work-mem finds how much memory these statements need",
         answer=f"statements write {rate / 1e6:,.0f} MB/s of temporary files",
         evidence={"bytes": size, "files": files},

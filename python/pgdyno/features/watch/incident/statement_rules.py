@@ -24,6 +24,8 @@ _LIST = re.compile(r"\(\s*\$\d+(?:\s*,\s*\$\d+)*\s*,?\s*(?:\)|$|…)")
 # A call that reads this many times the blocks of the average call has another plan.
 _LATELY_RATIO = 1.5
 _TEXT_WIDTH = 78
+# A value is rare if an average one finds this number of times its rows.
+_RARE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,7 @@ def _in_vain(
         return None
     lost_s, share, alike = time_of_alike(evidence, known, query)
     text = " ".join(known.texts.get(query, "").split()) or f"query {query}"
-    why, step = _why(table, column)
+    why, step = _why(table, column, useful)
     reads = f"reads {read:,.0f} rows of {table.name} for {max(useful, 0):,.0f}"
     return IncidentFinding(
         kind="index missing" if not column.index else "index not used",
@@ -198,7 +200,7 @@ def _lately(counts: Mapping[str, float]) -> str:
     return f" in the last seconds ({compact_ms(counts['ms_before'])} over the whole watch)"
 
 
-def _why(table: TableFacts, column: ColumnFacts) -> tuple[str, str]:
+def _why(table: TableFacts, column: ColumnFacts, useful: float) -> tuple[str, str]:
     where = f"{table.name}({column.condition.indexed})"
     expects = ""
     if column.how == "EXPLAIN" and column.expected_ratio is not None:
@@ -206,6 +208,12 @@ def _why(table: TableFacts, column: ColumnFacts) -> tuple[str, str]:
         expects = f"; EXPLAIN: {column.node}, {expected:,.0f} rows expected for one value"
     elif column.expected_ratio is not None:
         expects = f"; statistics: {percent(column.expected_ratio)} of the rows have one value"
+    if column.index and (column.expected_ratio or 0.0) * table.rows_count >= _RARE * max(useful, 1):
+        return (
+            f"index {column.index} begins with {where} and is not used: hypothesis, a prepared"
+            f" statement keeps one plan for all values, and this value is rare{expects}",
+            "plan_cache_mode = force_custom_plan for its role; or no prepared statement for it",
+        )
     if column.index:
         return (
             f"index {column.index} begins with {where} and is not used: hypothesis, statistics or"

@@ -29,7 +29,7 @@ if wanted.body:
     from pgdyno.features.watch.changes import changes_of
     from pgdyno.features.watch.incident.finding import IncidentFinding
     from pgdyno.features.watch.incident.table_facts import statements as table_statements
-    from pgdyno.features.watch.panels import watch_findings
+    from pgdyno.features.watch.panels import WatchFindings, watch_findings
     from pgdyno.features.watch.periods import WHOLE_NS, named_period
     from pgdyno.features.watch.segments import document_again
     from pgdyno.features.watch.statements import KnownTexts, statements
@@ -41,7 +41,7 @@ if wanted.body:
     from pgdyno.observe.session import STATEMENT_TIMEOUT_MS
     from pgdyno.report.block_text import answer_text, block_lines
     from pgdyno.report.html import answer_page
-    from pgdyno.report.short_text import shortened
+    from pgdyno.report.short_text import LINES_MAX, shortened
     from pgdyno.report.text_page import TextPage, clipped, joined, one_line
     from pgdyno.server.nodes import node_statements
     from pgdyno.store.experiment import Store
@@ -146,7 +146,6 @@ def command(**given: Any) -> int:
         Store.default(given["store"]),
         WatchLines(interval_ns, given),
     )
-    output.live("the watch has ended; reading its samples and writing the page ...")
     changes = _changes(given, outcome.folder)
     _show(given, outcome.folder, outcome.document, changes)
     if outcome.error is not None:
@@ -190,20 +189,28 @@ def _show(
     document: Mapping[str, Any],
     changes: dict[str, Any] | None,
 ) -> None:
-    """Print the answer and write the page. With --of, print the changes alone."""
+    """Print the answer, then write the page. With --of, print the changes alone.
+
+    The page reads all samples, which takes longer than the text, for which the document is enough.
+    """
     if changes is not None:
         document = {**document, "changes": changes}
-    answer = watch_blocks(replace(watch_findings(folder), document=document))
-    with folder.amending("report.html"):
-        page = folder.write_report(answer_page(answer, folder.remarks()))
+    findings = watch_findings(folder) if given["verbose"] else WatchFindings(document)
+    answer = watch_blocks(replace(findings, document=document))
     text = answer_text(answer, output.width(), "full" if given["verbose"] else "short")
     if given["compared"] and changes is not None:
         text = joined(block_lines(TextPage(output.width()), [changes_section(changes)]))
-    text += f"\n{'report':12}{page}"
     if not given["verbose"] and changes is None:
-        text = shortened(text, f"pgdyno show -v {folder.number}")
-    output.clear_live()
+        text = shortened(text, f"pgdyno show -v {folder.number}", LINES_MAX - 1)
     options.write(text, json.dumps(document, indent=2, ensure_ascii=False), given["json_to"])
+    output.live("writing the page ...")
+    answer = watch_blocks(replace(watch_findings(folder), document=document))
+    with folder.amending("report.html"):
+        page = folder.write_report(answer_page(answer, folder.remarks()))
+    if given["json_to"] == "-":
+        output.note(f"{'report':12}{page}")
+    else:
+        output.data(f"{'report':12}{page}")
 
 
 class WatchLines(WatchShow):

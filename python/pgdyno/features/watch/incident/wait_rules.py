@@ -1,0 +1,229 @@
+"""Findings about what sessions wait for inside the server and outside of it: one table of waits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pgdyno.features.watch.incident.evidence import IncidentEvidence
+from pgdyno.features.watch.incident.finding import Danger, IncidentFinding
+from pgdyno.features.watch.incident.holding_rules import oldest_holder
+from pgdyno.features.watch.incident.lock_rules import cost_words
+from pgdyno.features.watch.incident.statement_rules import KnownStatements, short_text
+from pgdyno.quantities import compact_ms, percent
+
+READS = "waits for reads"
+_RATIO = 0.25
+# On average; below, a server that has little to do would have a finding.
+_SESSIONS = 0.25
+# A healthy disk flushes WAL in less, also in a cloud.
+_FLUSH_MS = 3.0
+# A lookup takes about 100 ns, so this is 2 % of a core; a healthy server makes a hundredth of it.
+_LOOKUPS_PER_SECOND = 200_000.0
+_READS_PER_SECOND = 1_000.0
+_PER_REST = 1 / 3
+
+
+@dataclass(frozen=True, slots=True)
+class WaitMeaning:
+    """What a group of wait events means. `names`: how they begin. `step`: what to do next.
+
+    `each_ms`: how long a transaction must wait on average, so that it is a finding.
+    """
+
+    names: tuple[str, ...]
+    said: str
+    step: str
+    kind: str = "contention inside the server"
+    danger: Danger = Danger.GROWS
+    each_ms: float = 0.0
+
+
+_SUBTRANSACTIONS = WaitMeaning(
+    ("LWLock:Subtrans", "LWLock:subtrans"),
+    "sessions look up subtransactions",
+    "end the long transaction; then fewer savepoints and EXCEPTION blocks in one transaction"
+    " (more than 64 make every reader look them up)",
+)
+_MULTIXACTS = WaitMeaning(
+    ("LWLock:MultiXact", "LWLock:multixact"),
+    "sessions look up multixacts: several of them lock the same rows at once",
+    "find who locks rows that many share: FOR SHARE, foreign keys to one row; shorter transactions",
+)
+_CACHES = {"subtrans": _SUBTRANSACTIONS, "multixact": _MULTIXACTS}
+WAITS: tuple[WaitMeaning, ...] = (
+    _SUBTRANSACTIONS,
+    _MULTIXACTS,
+    WaitMeaning(
+        ("LWLock:LockManager", "LWLock:lock_manager"),
+        "sessions wait for the lock table: each plan locks more tables and indexes than a"
+        " session has places for (16 before 18)",
+        "let the partition key into WHERE, or have fewer partitions and indexes; prepared"
+        " statements with plan_cache_mode = force_custom_plan",
+    ),
+    WaitMeaning(
+        ("LWLock:BufferMapping", "LWLock:buffer_mapping"),
+        "sessions wait to replace blocks in shared_buffers",
+        "more shared_buffers: pgdyno tune",
+    ),
+    WaitMeaning(
+        ("BufferPin:", "Buffer:BufferCleanup"),
+        "sessions wait until nobody uses a block, as a vacuum must",
+        "somebody left a cursor open on this block: end the oldest transaction",
+    ),
+    WaitMeaning(
+        ("LWLock:BufferContent", "LWLock:buffer_content", "Buffer:"),
+        "sessions wait for the same blocks: the end of an index on growing values, or rows that"
+        " everybody changes",
+        "see the statement: fewer indexes on growing values, larger batches, hash partitions",
+    ),
+    WaitMeaning(
+        ("IO:WALSync", "IO:WALWrite", "IO:WalSync", "IO:WalWrite", "LWLock:WALWrite"),
+        "commits wait until their WAL is on the disk",
+        "compare with what this disk could do before (pgdyno compare, doctor); in a cloud, see the"
+        " limit and the credit of the volume; fewer, larger transactions write less often",
+        kind="waits for WAL",
+        danger=Danger.COSTS,
+        each_ms=_FLUSH_MS,
+    ),
+    WaitMeaning(
+        ("LWLock:WALInsert",),
+        "sessions wait to put WAL into wal_buffers",
+        "less WAL: fewer indexes, larger batches, a longer time between checkpoints",
+    ),
+    WaitMeaning(
+        ("IO:DataFileRead", "IO:DataFilePrefetch", "IO:Aio"),
+        "sessions wait for blocks that are not in memory",
+        "after a restart or a failover caches are cold: it passes, or pg_prewarm; else find what"
+        " the statement reads: EXPLAIN (ANALYZE, BUFFERS)",
+        kind=READS,
+        danger=Danger.COSTS,
+    ),
+    WaitMeaning(
+        ("IO:DataFileExtend", "Lock:extend"),
+        "sessions wait to make one table larger",
+        "load with COPY or larger inserts, from fewer sessions, or into partitions",
+    ),
+    WaitMeaning(
+        ("LWLock:ProcArray", "IPC:ProcArrayGroupUpdate", "LWLock:XidGen", "IPC:XactGroupUpdate"),
+        "sessions wait for the list of transactions: very many are active at once",
+        "fewer sessions at work: a pooler in transaction mode",
+    ),
+    WaitMeaning(
+        ("LWLock:pg_stat_statements", "LWLock:PgStat", "Extension:pg_stat_statements"),
+        "sessions wait for the statistics of statements: too many different ones",
+        "parameters instead of literals and lists; a larger pg_stat_statements.max",
+    ),
+    WaitMeaning(
+        ("LWLock:Notify", "LWLock:Async"),
+        "sessions wait for the queue of NOTIFY",
+        "a listener that never ends its transaction fills it: SELECT pg_notification_queue_usage()",
+    ),
+    WaitMeaning(
+        ("IPC:ExecuteGather", "IPC:Parallel", "IPC:Hash", "IPC:MessageQueue", "IPC:BgWorker"),
+        "sessions wait for their parallel workers",
+        "many short statements run in parallel: max_parallel_workers_per_gather = 0 for their"
+        " role, or a larger parallel_setup_cost",
+    ),
+    WaitMeaning(
+        ("Timeout:PgSleep",),
+        "sessions sleep: a statement calls pg_sleep",
+        "find who sends it; in a place for user input, it is an attack (SQL injection)",
+        kind="sessions sleep",
+    ),
+    WaitMeaning(
+        ("Extension:", "IPC:Libpq", "IPC:Remote"),
+        "sessions wait for an extension, such as postgres_fdw for another server",
+        "see the statement, and the server behind its foreign tables",
+        kind="waits for an extension",
+    ),
+)
+# Other rules have these waits, or their sessions wait for a client.
+_ELSEWHERE = ("Lock:", "IPC:SyncRep", "IO:BufFile", "Client:")
+
+
+def waits(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[IncidentFinding]:
+    """Yield a finding for each kind of wait that takes much of DB time, and for caches of ids."""
+    named: set[str] = set()
+    rest = set(evidence.events_of(("",))) - {""}
+    for meaning in WAITS:
+        events = {event for event in rest if event.startswith(meaning.names)}
+        rest -= events
+        finding = _finding(evidence, known, meaning, events)
+        if finding is not None:
+            named.add(meaning.said)
+            yield finding
+    for event in sorted(rest):
+        if not event.startswith(_ELSEWHERE):
+            step = "the manual of PostgreSQL says what it means: monitoring, wait events"
+            meaning = WaitMeaning((event,), f"sessions wait for {event}", step)
+            if finding := _finding(evidence, known, meaning, {event}):
+                yield finding
+    for seen in evidence.now("slru"):
+        of_cache = [of for key, of in _CACHES.items() if key in str(seen.last["cache"]).lower()]
+        lookups = (seen.grown("blks_hit") + seen.grown("blks_read")) / evidence.seconds
+        reads = seen.grown("blks_read") / evidence.seconds
+        if not of_cache or (lookups < _LOOKUPS_PER_SECOND and reads < _READS_PER_SECOND):
+            continue
+        [meaning] = of_cache
+        if meaning.said not in named:
+            named.add(meaning.said)
+            cost = f"{lookups:,.0f} lookups/s, {reads:,.0f} of them read from disk"
+            yield _made(evidence, meaning, meaning.said, lost_s=0.0, cost=cost)
+
+
+def _finding(
+    evidence: IncidentEvidence, known: KnownStatements, meaning: WaitMeaning, events: set[str]
+) -> IncidentFinding | None:
+    """Return the finding of a group of wait events; None if little time is lost in them."""
+    lost_s = evidence.in_events(events.__contains__)
+    made = evidence.tally.total.transactions
+    each_ms = 1e3 * lost_s / made if made else 0.0
+    is_little = (evidence.share(lost_s) or 0.0) < _RATIO or lost_s < _SESSIONS * evidence.seconds
+    if not events or is_little or each_ms < meaning.each_ms:
+        return None
+    said = f"{meaning.said} ({', '.join(sorted(events))})"
+    cost = cost_words(lost_s, evidence)
+    if meaning.each_ms:
+        cost += f"; {compact_ms(each_ms)} ms in each transaction"
+    return _made(
+        evidence, meaning, said, lost_s=lost_s, cost=cost, who=_who(evidence, known, events)
+    )
+
+
+def _who(evidence: IncidentEvidence, known: KnownStatements, events: set[str]) -> str:
+    """Return the statement that waits most in these events, with its share; "" if not known."""
+    by_query: Counter[int] = Counter()
+    for query, of_query in list(evidence.tally.total.by_statement.items()):
+        by_query[query] = sum(count for event, count in of_query.items() if event in events)
+    [(query, count)] = by_query.most_common(1) or [(0, 0)]
+    text = known.texts.get(query, "")
+    if not text or count < _PER_REST * by_query.total():
+        return ""
+    return f"{percent(count / by_query.total())} of it in {short_text(' '.join(text.split()))}"
+
+
+def _made(
+    evidence: IncidentEvidence,
+    meaning: WaitMeaning,
+    said: str,
+    *,
+    lost_s: float,
+    cost: str,
+    who: str = "",
+) -> IncidentFinding:
+    holder = oldest_holder(evidence) if meaning.kind == "contention inside the server" else ""
+    lines = (who, f"oldest transaction: {holder}" if holder else "")
+    share = evidence.share(lost_s)
+    return IncidentFinding(
+        kind=meaning.kind,
+        said=said,
+        cost=cost,
+        lost_s=lost_s,
+        share_ratio=share,
+        lines=tuple(line for line in lines if line),
+        next_step=meaning.step,
+        danger=meaning.danger,
+        answer=f"{said}: {percent(share or 0.0) + ' of DB time' if lost_s else cost}",
+    )
