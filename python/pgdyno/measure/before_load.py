@@ -11,7 +11,7 @@ from pgdyno.measure.consistency import ProgramNotes, note_before_run
 from pgdyno.measure.jobs import engine_target, is_probed, load_job
 from pgdyno.measure.preparing import prepare_server
 from pgdyno.measure.stage import Stage
-from pgdyno.measure.statement_counters import StatementCounters, make_countable, read_counters
+from pgdyno.measure.statement_counters import Counters, make_countable, read_counters
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.observe.sql.waits import OWN_PREFIX
 from pgdyno.observe.totals import Totals
@@ -47,7 +47,7 @@ class PreparedRun:
     reset: Reset
     plans: dict[str, dict[str, str]]
     before: Totals | None
-    counters: StatementCounters | None
+    counters: Counters | None
     notes: ProgramNotes | None
     job: Job
     may_probe: bool
@@ -110,7 +110,7 @@ def _plans(
         return plans_of(control, stage.texts_of(planned))
 
 
-def _counters(stage: Stage, under_test: UnderTest, name: str) -> StatementCounters | None:
+def _counters(stage: Stage, under_test: UnderTest, name: str) -> Counters | None:
     """Return the counters of all statements, if the program of the load needs them."""
     if not stage.experiment.program.counts_statements:
         return None

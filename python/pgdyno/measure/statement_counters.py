@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -33,22 +32,8 @@ COUNTERS_SQL = (
     " JOIN pg_catalog.pg_database d ON d.oid = s.dbid AND d.datname = current_database()"
     " WHERE queryid IS NOT NULL GROUP BY 1"
 )
-UPDATES_SQL = (
-    "SELECT coalesce(sum(n_tup_upd), 0)::int8, coalesce(sum(n_tup_hot_upd), 0)::int8"
-    " FROM pg_catalog.pg_stat_user_tables"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class StatementCounters:
-    """Counters at one moment: by query id and name, and the updates of all tables.
-
-    `by_statement`: None if the server does not count statements.
-    """
-
-    by_statement: Mapping[int, Mapping[str, float]] | None
-    updates: int
-    hot_updates: int
+# Query id -> name -> value, at one moment.
+Counters = Mapping[int, Mapping[str, float]]
 
 
 def make_countable(connection: Connection) -> None:
@@ -58,42 +43,30 @@ def make_countable(connection: Connection) -> None:
         connection.execute(EXTENSION_SQL)
 
 
-def read_counters(target: Target, *, verb: str, run: str) -> StatementCounters | None:
-    """Return the counters of the statements in a database; None if the server does not answer."""
+def read_counters(target: Target, *, verb: str, run: str) -> Counters | None:
+    """Return the counters of the statements in a database; None if the server does not tell."""
     try:
         with connect(target, verb=verb, run=run, patient=True) as connection:
-            row = connection.execute(UPDATES_SQL).fetchone() or (0, 0)
             schema = connection.execute(SCHEMA_SQL).fetchone()
-            counters = None
-            if schema is not None and connection.info.server_version >= 130_000:
-                rows = connection.execute(COUNTERS_SQL.format(schema=schema[0])).fetchall()
-                counters = {
-                    int(number): dict(zip(_NAMES, map(float, values), strict=True))
-                    for number, *values in rows
-                }
-            return StatementCounters(counters, int(row[0]), int(row[1]))
+            if schema is None or connection.info.server_version < 130_000:
+                return None
+            rows = connection.execute(COUNTERS_SQL.format(schema=schema[0])).fetchall()
     except (psycopg.Error, PgdynoError):
         return None
+    return {
+        int(number): dict(zip(_NAMES, map(float, values), strict=True)) for number, *values in rows
+    }
 
 
-def growth_document(
-    before: StatementCounters | None, after: StatementCounters | None
-) -> dict[str, Any] | None:
+def growth_document(before: Counters | None, after: Counters | None) -> dict[str, Any] | None:
     """Return the growth of the counters as a document; None if a reading is missing."""
     if before is None or after is None:
         return None
-    statements = None
-    if before.by_statement is not None and after.by_statement is not None:
-        statements = {
-            str(number): {
-                name: value - before.by_statement.get(number, {}).get(name, 0.0)
-                for name, value in counters.items()
-            }
-            for number, counters in after.by_statement.items()
-            if counters["calls"] > before.by_statement.get(number, {}).get("calls", 0.0)
+    statements = {
+        str(number): {
+            name: value - before.get(number, {}).get(name, 0.0) for name, value in counters.items()
         }
-    return {
-        "statements": statements,
-        "updates": after.updates - before.updates,
-        "hot_updates": after.hot_updates - before.hot_updates,
+        for number, counters in after.items()
+        if counters["calls"] > before.get(number, {}).get("calls", 0.0)
     }
+    return {"statements": statements}
