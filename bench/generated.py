@@ -12,7 +12,7 @@ import numpy as np
 from pgdyno.analysis.compare import shuffled
 from pgdyno.analysis.histogram import Histogram
 from pgdyno.engine.records import Counts
-from pgdyno.loop.journal import decided, finished
+from pgdyno.loop.journal import record_decision, record_finished
 from pgdyno.observe.catalogue import columns_of
 from pgdyno.spec.designs import CompareDesign
 from pgdyno.spec.experiment import (
@@ -71,14 +71,14 @@ def generate(
         variant = shuffled((0, 1), 1, place % (distinct // 4 * 2))[(number - 1) % 2]
         cell = Cell((0,), 4, variant=asked.planned_variants()[variant])
         planned = PlannedRun(number, "round", place + 1, cell, 0, _SECONDS * SECOND_NS, seed=1)
-        decided(folder, planned)
+        record_decision(folder, planned)
         if number <= distinct:
             tps = 1000 * (1 + effect_ratio * variant) * float(np.exp(rng.normal(0, noise_ratio)))
             _write(folder, number, tps, rng)
         else:
             _copy(folder, number, (number - 1) % (distinct // 4 * 4) + 1)
-        finished(folder, number, _EACH_S * SECOND_NS)
-    decided(folder, Stop("decided"))
+        record_finished(folder, number, _EACH_S * SECOND_NS)
+    record_decision(folder, Stop("decided"))
     return folder
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bench.generated import BEGAN_NS, SECOND_NS, counts_of, distribution, interval
-from pgdyno.loop.journal import decided, finished
+from pgdyno.loop.journal import record_decision, record_finished
 from pgdyno.observe.catalogue import every_collector
 from pgdyno.observe.collector import Column
 from pgdyno.spec.designs import BenchDesign
@@ -112,7 +112,7 @@ def generate_hour(store: Store, *, seconds: int = 3600) -> ExperimentFolder:
     planned = PlannedRun(
         1, "detail", 0, Cell((0,), CLIENTS), _WARM_S * SECOND_NS, seconds * SECOND_NS, seed=1
     )
-    decided(folder, planned)
+    record_decision(folder, planned)
     with folder.begin_run(1, "tpcb-like, 16 clients", {"work": {"threads": 1}}) as writer:
         for record in _records(seconds, rng):
             writer.add_record(record)
@@ -121,8 +121,8 @@ def generate_hour(store: Store, *, seconds: int = 3600) -> ExperimentFolder:
         texts = {str(number): f"SELECT {number}" for number in range(1, 41)}
         writer.write_json("server.json", {"reset": {}, "totals": None, "statement_texts": texts})
         writer.finish()
-    finished(folder, 1, (seconds + 5) * SECOND_NS)
-    decided(folder, Stop("measured"))
+    record_finished(folder, 1, (seconds + 5) * SECOND_NS)
+    record_decision(folder, Stop("measured"))
     folder.seal()
     return folder
 

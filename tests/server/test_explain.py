@@ -12,7 +12,7 @@ from tests.fixtures.first_texts import FirstTexts
 from pgdyno.errors import ServerError
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.explain import plan_of, plans_of, query_ids_of
-from pgdyno.server.sql_script import run_script, statements_of
+from pgdyno.server.sql_script import run_script
 from pgdyno.server.target import Target
 
 
@@ -160,18 +160,6 @@ def test_explaining_with_generic_plans_adds_no_statement_text(
     assert all(text.startswith(own) for text in others), others
     assert after_us == (track,)
     assert "ERROR" not in first_texts.cluster.log_path.read_text()
-
-
-def test_statements_are_cut_at_the_semicolons_that_end_them() -> None:
-    text = (
-        "SELECT ';' , \"a;b\"; -- no; this is a remark\n"
-        "DO $x$ BEGIN PERFORM 1; END $x$;/* ; */ SELECT 4/2 - 1; ;"
-    )
-    assert list(statements_of(text)) == [
-        "SELECT ';' , \"a;b\"",
-        "DO $x$ BEGIN PERFORM 1; END $x$",
-        "SELECT 4/2 - 1",
-    ]
 
 
 def test_a_statement_that_fails_is_named_with_the_servers_own_words(

@@ -14,7 +14,7 @@ SPLIT = {
         r"SELECT DATE'2026-01-01\'",
     ],
     "DO $x$ BEGIN PERFORM 1; END $x$; SELECT 2": ["DO $x$ BEGIN PERFORM 1; END $x$", "SELECT 2"],
-    "/* a; b */ SELECT 4 - 2 / 1;;": ["SELECT 4 - 2 / 1"],
+    "/* a; b */ SELECT 4/2 - 1; ;": ["SELECT 4/2 - 1"],
 }
 
 
