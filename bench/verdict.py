@@ -54,7 +54,7 @@ def _steps(done: list[Visit]) -> dict[str, float]:
     """Return the median of every step that a run keeps the time of, in seconds."""
     seconds_by_step: dict[str, list[float]] = {}
     for visit in done:
-        document: dict[str, Any] = visit.stored.document("server.json") or {}
+        document: dict[str, Any] = visit.stored.server_json
         for step in (document.get("reset") or {}).get("steps", ()):
             seconds_by_step.setdefault(step["name"], []).append(step["duration_ns"] / 1e9)
         for phase in visit.stored.summary["phases"]:

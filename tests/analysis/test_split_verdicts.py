@@ -17,7 +17,12 @@ from pgdyno.analysis.split_verdicts import why_withheld
         (68.0, 10.0, 0.5, ""),
         (-40.0, 10.0, 0.5, ""),
         (100.0, -20.0, 0.15, "the measured parts exceed the difference by 20 %"),
-        (0.001, -1.0, 0.5, "the difference is much smaller than what is not known of its parts"),
+        (
+            0.001,
+            -1.0,
+            0.5,
+            "the part of the difference that is not known is larger than the difference",
+        ),
         (0.0, 1.0, 0.5, ""),
     ],
 )

@@ -78,7 +78,7 @@ def test_without_a_warm_up_reports_that_come_late_change_nothing(
     totals: dict[str, Any] = {"is_exact": True, "database.xact_commit": committed}
     totals["database.active_time_ns"] = committed * 15.9e6
     engine = SimpleNamespace(threads=[SimpleNamespace(clients=2)])
-    stored: Any = SimpleNamespace(warnings=[], job={}, document=lambda _: {"totals": totals})
+    stored: Any = SimpleNamespace(warnings=[], job={}, server_json={"totals": totals})
     stored.telemetry = lambda _: None
     numbers: Any = SimpleNamespace(
         span_ns=(0, 3 * second_ns),

@@ -61,7 +61,7 @@ LINES: list[tuple[list[str], str]] = [
     (["bench", "-h", "db1", "--keep", "--dry-run"], "--keep"),
     (["bench", "port=5432 port=5433 x=", "--dry-run"], "cannot be"),
     (["bench", f"host=a password='{SECRET} nosuch=1", "--dry-run"], "cannot be read"),
-    (["bench", "-d", "postgres://[::1", "--dry-run"], "has a port that cannot be one"),
+    (["bench", "-d", "postgres://[::1", "--dry-run"], "has a port that is not a number"),
     (["bench", "--dry-run", "service=nosuch_service"], "nosuch_service"),
     (["compare", *SCRATCH], "variant"),
     (["compare", *SCRATCH, "--variant", "a", "--variant", "b"], "add --aa"),

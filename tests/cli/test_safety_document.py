@@ -139,14 +139,16 @@ HELD = {
         "test_a_child_does_not_get_the_password_of_the_server",
     ),
     "SIGINT and SIGTERM": ("test_a_signal_ends_every_verb_and_nothing_is_left",),
-    "They end a command of yours": (
+    "If your own command hangs": (
         "test_a_signal_ends_a_restart_that_hangs_and_nothing_restarts_later",
         "test_a_signal_ends_an_apply_command_that_hangs",
         "test_a_signal_ends_a_crash_command_that_hangs",
     ),
-    "A process that a command": ("test_a_process_of_another_session_is_left_alone",),
-    "A secret that nothing announces": ("test_a_secret_that_nothing_announces_stays",),
-    "What an operator, a cast": ("test_an_operator_of_the_database_is_left_to_the_server",),
+    "pgdyno does not end a process": ("test_a_process_of_another_session_is_left_alone",),
+    "pgdyno does not recognise a secret": ("test_a_secret_that_nothing_announces_stays",),
+    "pgdyno does not know what an operator": (
+        "test_an_operator_of_the_database_is_left_to_the_server",
+    ),
     **dict.fromkeys(
         ("A capture is a file", "Before `init` makes anything"),
         (
@@ -197,7 +199,7 @@ HELD = {
     ),
     "Cells of CSV": ("test_a_text_in_csv_is_no_formula",),
     "A connection string whose": ("test_no_part_of_a_password_is_shown",),
-    "If the server answers nothing": (
+    "If the server does not answer": (
         "test_a_signal_ends_every_verb_while_the_server_hangs",
         "test_a_signal_ends_every_verb_while_the_server_floods",
     ),

@@ -87,7 +87,9 @@ def test_the_quartet_has_a_curve_a_script(answer: Answer) -> None:
 def test_two_disks_are_two_clusters(answer: Answer) -> None:
     document = answer("disks")
     assert names_of(document) == ["first disk", "second disk"]
-    assert any("each has one layout of the data" in confound for confound in document["confounds"])
+    assert any(
+        "each variant has one layout of the data" in confound for confound in document["confounds"]
+    )
 
 
 def test_a_commit_has_a_price_and_a_worth(answer: Answer) -> None:

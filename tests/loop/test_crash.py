@@ -49,7 +49,9 @@ def test_the_error_of_a_server_that_ended_has_its_last_log_lines(
     )
     assert said.code == 2
     error = " ".join(said.error.split())
-    assert "Its log ends: received immediate shutdown request." in error, said.err
+    assert "The last lines of the server's log: received immediate shutdown request." in error, (
+        said.err
+    )
     assert "next: the results until then are kept" in said.err
 
 

@@ -27,7 +27,7 @@ def test_a_standby_is_measured_with_scripts_that_only_read(
     run = last_run(pgdyno.store)
     assert run.summary["counts"]["failed"] == 0
     assert run.summary["counts"]["completed"] > 0
-    steps = (run.document("server.json") or {})["reset"]["steps"]
+    steps = run.server_json["reset"]["steps"]
     left_out = {step["name"]: step["skipped"] for step in steps if step["skipped"]}
     assert "read-only" in left_out["empty history"]
     assert "during recovery" in left_out["vacuum"]

@@ -51,7 +51,7 @@ def test_a_load_through_a_pooler_is_watched_past_it(
     programs = run.telemetry("programs")
     assert programs is not None
     assert "pooler" in programs["program"]
-    server = run.document("server.json") or {}
+    server = run.server_json
     assert server["settings_changed"] == []
     assert server["round_trips"]["before"]["statement"]["count"] > 0
     doctor = run.document("doctor.json") or {}

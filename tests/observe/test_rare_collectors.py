@@ -183,7 +183,7 @@ class TestObjects(CollectorContract):
                 for of in ("bc", "b", "hash")
             ),
             (
-                "index that another one covers",
+                "index that another index covers",
                 "public.child_b on public.child",
                 "by public.child_bc",
             ),
@@ -194,7 +194,7 @@ class TestObjects(CollectorContract):
                 "refers to public.parent",
             ),
             ("unlogged table", "public.bare", ""),
-            ("sequence past half of its numbers", "public.short", "used to 92 of 100"),
+            ("sequence that used over half of its numbers", "public.short", "used to 92 of 100"),
             ("table with storage options", "public.child", "fillfactor=70"),
             ("extended statistics", "public.pair", "of public.child"),
         }

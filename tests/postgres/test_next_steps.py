@@ -133,7 +133,7 @@ def test_a_statement_timeout_is_raised_and_a_missing_privilege_or_column_is_name
 @pytest.mark.parametrize(
     ("given", "words", "step"),
     [
-        (("init", "nothing", "SERVER"), "init nothing: no kind of tables has this name", "tpcc"),
+        (("init", "nothing", "SERVER"), "init nothing: this is not a kind of tables", "tpcc"),
         (
             ("compare", "--scratch", "-S", "--variant", "a", "--variant", "b:work_mem="),
             "work_mem= has no value; work_mem must be a number from 64",

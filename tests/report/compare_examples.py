@@ -87,7 +87,9 @@ def compared(*, plans: tuple[PlanChange, ...] = ()) -> ExperimentFindings:
         rounds=12,
         stopped_by="decided after 12 rounds",
         settings=(("shared_buffers", ("128MB", "4GB", "")),),
-        confounds=("each has one layout of the data: the interval does not cover other layouts",),
+        confounds=(
+            "each variant has one layout of the data: the interval does not cover other layouts",
+        ),
     )
     return ExperimentFindings(
         kind="compare",

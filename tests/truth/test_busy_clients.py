@@ -75,4 +75,4 @@ def test_the_lock_behind_the_wait_for_a_client_is_named_everywhere(
     for text in (pgdyno("show", "-v").out, pages[-1].read_text()):
         shown = " ".join(text.replace("\u00a0", " ").split())
         assert words in shown
-        assert "transactions waited for a client, the busy clients: table lock " in shown
+        assert "transactions waited for a client, the busy clients waited for: table lock " in shown

@@ -41,7 +41,7 @@ def why_withheld(
     if -overlap_ratio <= ratio <= no_part_ratio:
         return ""
     if abs(ratio) > _SMALL_ANSWER_RATIO:
-        return f"the {what} is much smaller than what is not known of its parts"
+        return f"the part of the {what} that is not known is larger than the {what}"
     if ratio < 0:
         return f"the measured parts exceed the {what} by {percent(-ratio)}"
     return f"no part explains {percent(ratio)} of the {what}"
@@ -93,7 +93,7 @@ def _types_not_explained(where: WhereTheTimeGoes) -> Doubt | None:
     return Doubt(
         "type_not_explained",
         "doubt",
-        f"Of some types, over {percent(_TYPE_NOT_EXPLAINED_RATIO_MAX)} of the time has no part,"
+        f"For some types, over {percent(_TYPE_NOT_EXPLAINED_RATIO_MAX)} of the time has no part,"
         f" or the parts exceed it (below 0): {'; '.join(named)}.",
         "compare types by their whole time; the samples divide the parts among them",
     )

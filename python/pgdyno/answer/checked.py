@@ -8,7 +8,7 @@ from pgdyno.store.stored_run import StoredRun
 
 def check_of(stored: StoredRun) -> CheckFindings | None:
     """Return the result of the data check after a run, None if nothing was checked."""
-    document = (stored.document("server.json") or {}).get("consistency")
+    document = stored.server_json.get("consistency")
     if not document:
         return None
     return CheckFindings(

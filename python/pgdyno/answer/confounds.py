@@ -35,7 +35,7 @@ def confounds(
     """
     layouts = {tuple(own.spec.changes().get(name) for name in _LAYOUT) for own in runs}
     if len(layouts) > 1 and experiment.reload == "once":
-        yield "each has one layout of the data: the interval does not cover other layouts"
+        yield "each variant has one layout of the data: the interval does not cover other layouts"
     if resumed_count and experiment.server.scratch is not None:
         times = "once" if resumed_count == 1 else f"{resumed_count} times"
         yield f"interrupted {times}: the rounds after it use data that was loaded again"
@@ -75,7 +75,7 @@ def between_rounds(runs: Sequence[Visit], *, name: str) -> tuple[PlanChange, ...
 
 def plans_of_run(visit: Visit) -> Plans:
     """Return the plans before the run, by (script, line)."""
-    stored = (visit.stored.document("server.json") or {}).get("plans") or {}
+    stored = visit.stored.server_json.get("plans") or {}
     return {
         (script, int(line)): str(plan)
         for script, plans in stored.items()
@@ -109,9 +109,7 @@ def state_words(name: str, runs: Sequence[Visit]) -> str:
     Returns: "" if neither is known.
     """
     resets: list[dict[str, Any]] = [
-        reset
-        for visit in runs
-        if (reset := (visit.stored.document("server.json") or {}).get("reset")) is not None
+        reset for visit in runs if (reset := visit.stored.server_json.get("reset")) is not None
     ]
     sizes = [
         reset["database_bytes_before"] for reset in resets if reset.get("database_bytes_before")

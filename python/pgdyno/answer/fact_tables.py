@@ -93,7 +93,7 @@ def _statements(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
     names = ("calls", "exec_time_ns", "rows", "shared_blks_hit", "shared_blks_read",
              "temp_blks_written", "wal_bytes")  # fmt: skip
     growths = _grown(stored, numbers, "statements", names)
-    texts = StatementNames((stored.document("server.json") or {}).get("statement_texts") or {})
+    texts = StatementNames(stored.server_json.get("statement_texts") or {})
     rows, whole = [], []
     for key, (calls, exec_ns, *rest) in sorted(growths, key=lambda pair: -pair[1][1]):
         if texts.is_own(key["query_id"]):

@@ -164,7 +164,7 @@ def _ended_early(stored: StoredRun, ending: str) -> tuple[Doubt, ...]:
 
 
 def _restarted(stored: StoredRun, numbers: LoadNumbers) -> tuple[Doubt, ...]:
-    restarted_ns = (stored.document("server.json") or {}).get("restarted_ns")
+    restarted_ns = stored.server_json.get("restarted_ns")
     if restarted_ns is None:
         return ()
     seconds = (restarted_ns - numbers.began_ns) / 1e9
@@ -184,7 +184,7 @@ def _restarted(stored: StoredRun, numbers: LoadNumbers) -> tuple[Doubt, ...]:
 
 def _not_reset(stored: StoredRun, planned: PlannedRun) -> tuple[Doubt, ...]:
     """Return the doubt about a single run on data as they were; in rounds all runs share this."""
-    reset = (stored.document("server.json") or {}).get("reset") or {}
+    reset = stored.server_json.get("reset") or {}
     skipped = [step["skipped"] for step in reset.get("steps", ()) if step["name"] == "reset"]
     if planned.purpose != "detail" or not skipped:
         return ()

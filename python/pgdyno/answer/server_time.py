@@ -97,7 +97,7 @@ def server_time(stored: StoredRun, numbers: LoadNumbers, ended: int) -> ServerTi
     rows = deltas_of(stored, "database", DatabaseCollector.columns, "ours")
     active_ns = grown(rows, "active_time_ns", *numbers.span_ns)
     seen = _transactions_seen(rows, numbers)
-    totals = (stored.document("server.json") or {}).get("totals") or {}
+    totals = stored.server_json.get("totals") or {}
     is_exact = bool(totals.get("is_exact"))
     committed = numbers.summary.transactions_committed_all_phases
     whole_ns = totals.get("database.active_time_ns") if is_exact and committed else None

@@ -39,7 +39,7 @@ _DOUBTED = frozenset[str](
 
 def telemetry_findings(stored: StoredRun, numbers: LoadNumbers) -> TelemetryFindings:
     """Return facts and tables of a run, from its files alone."""
-    server = stored.document("server.json") or {}
+    server = stored.server_json
     doctor = stored.document("doctor.json") or {}
     energy = energy_joules(stored, numbers)
     completed = numbers.counts.completed
@@ -57,7 +57,7 @@ def telemetry_findings(stored: StoredRun, numbers: LoadNumbers) -> TelemetryFind
 
 def telemetry_doubts(stored: StoredRun) -> Iterator[Doubt]:
     """Yield the doubts about a run from telemetry and the doctor."""
-    server = stored.document("server.json") or {}
+    server = stored.server_json
     for change in server.get("settings_changed") or ():
         of = f" of {change['of']}" if change["of"] else ""
         yield Doubt(

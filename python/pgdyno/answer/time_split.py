@@ -338,7 +338,7 @@ def _samples(stored: StoredRun, numbers: LoadNumbers) -> WaitSamples | None:
         event=np.where(is_active, events, ANSWERING)[counted].tolist(),
         session_count=np.asarray(waits["count"], dtype=np.int64)[counted],
         query_id=np.asarray(waits["query_id"], dtype=np.int64)[counted],
-        with_priority=bool((stored.document("server.json") or {}).get("samples_with_priority")),
+        with_priority=bool(stored.server_json.get("samples_with_priority")),
     )
 
 

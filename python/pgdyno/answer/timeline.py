@@ -48,7 +48,7 @@ def panels_of(
     panels = [*own_answer(program_of_run(numbers)).panels(stored, numbers), *panels]
     known = {panel.key for panel in panels}
     charts = [chart for chart in (*FIRST, *further_charts([stored])) if chart.key not in known]
-    texts = (stored.document("server.json") or {}).get("statement_texts") or {}
+    texts = stored.server_json.get("statement_texts") or {}
     further = panels_of_charts(
         charts, [stored], numbers.began_ns, StatementNames(texts), seconds=numbers.seconds
     )

@@ -160,9 +160,7 @@ def _places(
     stored: StoredRun, numbers: LoadNumbers, exchange_ns: float
 ) -> tuple[StatementPlace, ...]:
     """Return every statement of the run's scripts with its query identifiers, if it has any."""
-    known: Mapping[str, Mapping[str, list[int]]] = (stored.document("server.json") or {}).get(
-        "query_ids"
-    ) or {}
+    known: Mapping[str, Mapping[str, list[int]]] = stored.server_json.get("query_ids") or {}
     timed = {
         (distribution["script"], distribution["statement"]): (
             int(distribution["count"]),

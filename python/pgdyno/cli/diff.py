@@ -236,7 +236,7 @@ def _caveat(
     are_loads_equal: bool,
 ) -> str:
     apart = duration_text(abs(b.began_ns - a.began_ns))
-    said = "" if are_loads_equal else "The loads differ (see differs). "
+    said = "" if are_loads_equal else 'The loads differ: see the line "differs". '
     ratios = [ratio_between(*pair) for _, pair in _pairs(first, other)]
     if any(ratio is not None and ratio.scope == "within_run" for ratio in ratios):
         said += "The intervals are those within the runs. "

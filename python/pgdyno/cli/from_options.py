@@ -145,15 +145,15 @@ def _refuse_unused(options: dict[str, Any], experiment: Experiment) -> None:
         refuse_without_effect(
             options,
             OWN_SERVER_ONLY,
-            "it is about a server of your own, but the command names no server",
+            "it is for your own server, but the command names no server",
             "leave it out, or name the server with -h, -d or a conninfo",
         )
     else:
         refuse_without_effect(
             options,
             [name for kind in KINDS for name in option_fields(kind) if name != "seed"],
-            "pgdyno makes tables only on a scratch server; on your own server it uses those that "
-            "are there",
+            "pgdyno makes tables only on a scratch server; on your own server it uses the "
+            "existing tables",
             "leave it out, or load the tables with pgdyno init",
         )
     scripts = experiment.all_scripts()

@@ -61,7 +61,7 @@ def command_for(name: str) -> Verb:
     load.__doc__ = (
         INIT_KINDS[name].help
         if name in INIT_KINDS
-        else f"""Load the {kind.name} tables into your own server; they get pgdyno's mark.
+        else f"""Load the {kind.name} tables into your own server, and mark them as made by pgdyno.
 
     Tables with the mark are replaced, other tables are never touched. After an interruption, the
     same command continues where the load stopped.
@@ -139,7 +139,7 @@ class Kinds(click.Group):
                 return super().parse_args(context, [name, path, *rest])
         if not has_kind and len(args) > 1 and not any(arg.startswith("-") for arg in args[:2]):
             raise SpecError(
-                f"init {args[0]}: no kind of tables has this name; a server follows a kind.",
+                f"init {args[0]}: this is not a kind of tables. The server comes after the kind.",
                 hint=f"use one of {', '.join(KINDS)}, or none for {DEFAULT}",
             )
         return super().parse_args(context, args if has_kind else [DEFAULT, *args])
@@ -187,7 +187,7 @@ def _run(kind: DatasetKind, given: dict[str, Any]) -> int:
         output.data(statements(dataset, _nowhere(), clock=read_pair(), how=how))
         return 0
     if not given["dry_run"]:
-        only = "it is about --dry-run, which is not given"
+        only = "it changes --dry-run, which is not given"
         refuse_without_effect(given, ("probe",), only, "add --dry-run, or leave it out")
     resolved = server_named(given)
     if given["dry_run"]:

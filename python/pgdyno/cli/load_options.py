@@ -84,7 +84,7 @@ def programs(command: Command) -> Command:
             multiple=True,
             metavar="NAME[@W]",
             callback=_list_builtins,
-            help="Built-in or file of a capture, and its weight; -b list shows the built-ins.",
+            help="Built-in script or capture file, and its weight; -b list shows the built-ins.",
             first=True,
         ),
         option(

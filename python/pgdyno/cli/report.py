@@ -40,7 +40,7 @@ _FORMS = {".html": "html", ".htm": "html", ".md": "md", ".json": "json"}
 def command(result: str, store: Path | None, file: Path | None, form: str | None) -> int:
     """Write the report and print its path. RESULT is a number, a name, a folder, or `last`.
 
-    The end of the name of -o decides the form. A browser prints the page as a good PDF.
+    The extension of the file selects the format. To get a PDF, print the page with a browser.
     """
     folder = Store.default(store).find(result)
     form = _form_of(file, form)
@@ -60,13 +60,13 @@ def _form_of(file: Path | None, asked: str | None) -> str:
     if named is None:
         known = ", ".join(_FORMS)
         raise SpecError(
-            f"-o {file}: the end of the name says no form that report can write.",
-            hint=f"end it with one of {known}; pgdyno export writes tables as CSV",
+            f"-o {file}: report cannot write a file with this extension.",
+            hint=f"use one of {known}; pgdyno export writes tables as CSV",
         )
     if asked not in (None, named):
         raise SpecError(
-            f"-o {file} is a name for {named.upper()}, but --{asked} was given as well.",
-            hint="remove the option; the end of the name decides",
+            f"-o {file} asks for {named.upper()}, but the command also has --{asked}.",
+            hint=f"remove --{asked}, or change the extension of the file",
         )
     return named
 

@@ -67,8 +67,8 @@ def _builtin(
         file = Path(asked).absolute()
         if FILE_PROGRAM is None:
             raise SpecError(
-                f"-b {asked}: no program of this pgdyno carries out the load of a file.",
-                hint="install the whole pgdyno, or give a script with -f",
+                f"-b {asked}: this installation of pgdyno cannot run a capture.",
+                hint="install pgdyno with all its features, or give a script with -f",
             )
         return Script(builtin=FILE_PROGRAM, capture=file, reads_only=only_reads, weight=weight)
     builtin = engine_facts().builtin_beginning(asked)

@@ -471,7 +471,7 @@ def parse_record(line: bytes | str) -> Record:
         raise EngineError(
             f"The engine wrote a line that is not a record: {place or 'line'}: {first['msg']} "
             f"in {text[:120]!r}.",
-            hint="Lab and engine may have different versions: run make build.",
+            hint="pgdyno and its engine may have different versions: run make build",
         ) from error
 
 

@@ -89,7 +89,7 @@ def each_transaction(stored: StoredRun, numbers: LoadNumbers, counter: str) -> f
     the transactions of the whole load, with those of its warm-up.
     Args: counter, collector and column, such as "wal.bytes".
     """
-    totals = (stored.document("server.json") or {}).get("totals") or {}
+    totals = stored.server_json.get("totals") or {}
     grown_count = totals.get(counter) if totals.get("is_exact") else None
     transactions = numbers.summary.transactions_committed_all_phases
     return grown_count / transactions if grown_count is not None and transactions else None

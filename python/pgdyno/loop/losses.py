@@ -51,7 +51,7 @@ def measure_losses(
     if losses is None:
         raise SpecError(
             "The price of loss needs crash tests, which are not installed.",
-            hint="leave --price-of-loss out, or install the whole pgdyno",
+            hint="leave --price-of-loss out, or install pgdyno with all its features",
         )
     losses.measure_losses(experiment, variants, folder, clock, progress)
 

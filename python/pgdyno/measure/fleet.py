@@ -33,7 +33,7 @@ def opened_fleet(text: str | None, progress: RunProgress) -> Iterator[HostFleet 
     if opens is None:
         raise SpecError(
             f"--hosts {text} needs load from other hosts, which is not installed.",
-            hint="leave --hosts out, or install the whole pgdyno",
+            hint="leave --hosts out, or install pgdyno with all its features",
         )
     with opens(text, progress) as fleet:
         yield fleet

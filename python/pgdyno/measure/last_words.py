@@ -23,7 +23,11 @@ def words_of_log(under_test: UnderTest) -> str:
 
 def with_words_of_log(message: str, hint: str, words: str) -> tuple[str, str]:
     """Return an error's message and hint with the last lines of the log, if there are any."""
-    return (f"{message} Its log ends: {words}.", _HINT) if words else (message, hint)
+    return (
+        (f"{message} The last lines of the server's log: {words}.", _HINT)
+        if words
+        else (message, hint)
+    )
 
 
 @contextmanager

@@ -189,7 +189,7 @@ def load_scratch(
                 except OSError as error:
                     raise ServerError(
                         f"The accounts were not written: {error.strerror}.",
-                        hint="make room on the disk of the data directory",
+                        hint="free some space on the disk of the data directory",
                     ) from error
                 return
         load(how=Loading(drop_existing=True))

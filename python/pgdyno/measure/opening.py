@@ -79,7 +79,7 @@ def _scratch(
     experiment: Experiment, asked: Scratch, conditions: Conditions, progress: RunProgress
 ) -> Iterator[UnderTest]:
     for leftover in sweep_leftovers(scratch_places(asked, conditions.store_dir)):
-        progress.said(f"removed what a killed command had left: {leftover.path}")
+        progress.said(f"removed files of a killed command: {leftover.path}")
     cluster = _kept_cluster(experiment, asked, conditions, progress)
     if cluster is None:
         with progress.doing("creating a scratch server"):

@@ -154,7 +154,7 @@ def _refuse_another_place(loaded: tuple[str, str], seen: tuple[str, str], observ
     if loaded[0] != seen[0]:
         raise RefusedError(
             f"--observe names the database {seen[0]}, but the load goes to {loaded[0]}. The "
-            "figures of the server would be of another database.",
+            "figures would describe another database.",
             hint=f"name the same database in --observe: dbname={loaded[0]}",
         )
 
@@ -236,7 +236,7 @@ def _refuse_without_prewarm(connection: Connection, experiment: Experiment) -> N
     if experiment.cache == "prewarm" and not has_prewarm(connection):
         raise RefusedError(
             "--cache prewarm needs the extension pg_prewarm, which this database does not have. "
-            "pgdyno creates no extension on a server of yours.",
+            "pgdyno creates no extension on your own server.",
             hint="run CREATE EXTENSION pg_prewarm in this database, or leave --cache out",
         )
 

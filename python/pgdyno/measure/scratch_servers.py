@@ -103,7 +103,7 @@ class ScratchServers(Servers):
         for variant in self._variants:
             self._find_pooler(variant.spec)
         for leftover in sweep_leftovers(scratch_places(self._asked, self._conditions.store_dir)):
-            self._progress.said(f"removed the rest of a killed command: {leftover.path}")
+            self._progress.said(f"removed files of a killed command: {leftover.path}")
         members: dict[_ClusterPlace, list[PlannedVariant]] = {}
         for variant in self._variants:
             members.setdefault(self._place_of(variant.spec), []).append(variant)

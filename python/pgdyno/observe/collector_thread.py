@@ -195,9 +195,9 @@ class CollectorThread(threading.Thread):
             self._notices.say(
                 "late answers",
                 NoticeKind.OBSERVER_ANSWERED_LATE,
-                f"The server took {took_ns / SECOND_NS:.0f} s to answer one of our samples, so"
-                " there are fewer samples of it.",
-                "its cores have too many busy sessions: measure longer, or with fewer clients",
+                f"The server took {took_ns / SECOND_NS:.0f} s to answer pgdyno, so there are fewer"
+                " samples than planned.",
+                "the server has too many busy sessions: measure longer, or with fewer clients",
             )
 
     def _take(self, item: CollectorSchedule, samples: list[Sample]) -> None:

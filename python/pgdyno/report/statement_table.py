@@ -35,7 +35,7 @@ def statement_rows(contrast: ContrastFindings) -> list[tuple[str, ...]]:
 def statement_table(contrast: ContrastFindings) -> TableBlock:
     """Return the statements that changed, with both plans where they differ."""
     rows = tuple(statement_rows(contrast))
-    none = "None got slower or faster for certain, and all plans are the same."
+    none = "No statement is certainly slower or faster, and all plans are the same."
     return TableBlock(
         f"Statements of {contrast.variant} against {contrast.reference}",
         (

@@ -232,7 +232,9 @@ def busy_words(where: WhereTheTimeGoes) -> str:
     if not where.while_busy:
         return ""
     events = [f"{words_of(name)} {quantities.percent(share)}" for name, share in where.while_busy]
-    return f"while transactions waited for a client, the busy clients: {', '.join(events)}"
+    return (
+        f"while transactions waited for a client, the busy clients waited for: {', '.join(events)}"
+    )
 
 
 def others_words(where: WhereTheTimeGoes) -> str:

@@ -208,12 +208,12 @@ def _refuse_misplaced_password(text: str) -> None:
     host = re.sub(r"\[[^\]]*\]", "", authority.partition("/")[0].rpartition("@")[2])
     ports = [part.partition(":")[2] for part in host.split(",")]
     if any(port and not (port.isdecimal() and int(port) < 65536) for port in ports):
-        raise _misplaced("has a port that cannot be one")
+        raise _misplaced("has a port that is not a number from 0 to 65535")
 
 
 def _misplaced(why: str) -> SpecError:
     return SpecError(
-        f"The connection string {why}, so a part of its password could count as something else.",
+        f"The connection string {why}, so pgdyno cannot tell where its password ends.",
         hint="use postgresql://user:password@host:port/database, and write special characters of "
         "the password as %40 for @, %2F for /, %3A for :, or use ~/.pgpass",
     )

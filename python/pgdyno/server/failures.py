@@ -17,7 +17,7 @@ _STEPS = {
     "42501": "grant the missing privilege: pgdyno doctor --grants prints the statements",
     "25006": "connect to a primary, or remove default_transaction_read_only from the role",
     "55P03": "another session holds the lock: end that session, or try again",
-    "08P01": "see the log of the server, or of the pooler before it: it refused a message",
+    "08P01": "see the log of the server or of the pooler: one of them refused a message",
     "57014": (
         "if nobody cancelled the statement, statement_timeout did: ALTER ROLE ... SET "
         "statement_timeout = 0 lets this role wait"
@@ -25,7 +25,7 @@ _STEPS = {
     "57": "the server was stopped, or ended the session: see the server's log",
     "08": "the connection broke: check that the server runs, and see its log",
     "40": "other sessions caused a conflict: try again",
-    "53": "free disk or memory of the server, or end sessions; its log says what is short",
+    "53": "free disk space or memory, or end sessions; the server's log says which is used up",
     "58": "the operating system of the server refused a request: see the server's log",
     "XX": "the server found damaged data or a defect: see the server's log",
 }

@@ -79,7 +79,7 @@ def statements_of(text: str, *, where: str) -> tuple[SyntaxNode, ...]:
     try:
         parsed = pgparse.parse(text)
     except (pgparse.PGQueryError, RecursionError) as error:
-        message = getattr(error, "message", "it has too many parts inside of each other")
+        message = getattr(error, "message", "it is nested too deeply")
         raise SpecError(
             f"{where} cannot be read as SQL: {message}.",
             hint="correct the statement; a variable stands for a number or a text, not for a name",
@@ -126,8 +126,8 @@ def with_literals(text: str, variables: Mapping[str, str], *, where: str) -> str
             return match[0]
         if match[3] not in variables:
             raise SpecError(
-                f"{where}: the variable :{match[3]} has no value here.",
-                hint=f"give one that is typical: -D {match[3]}=1",
+                f"{where}: the variable :{match[3]} has no value.",
+                hint=f"give a typical value: -D {match[3]}=1",
             )
         return literal(variables[match[3]])
 

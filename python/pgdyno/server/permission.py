@@ -96,15 +96,15 @@ def refuse_unenforced(names: Sequence[str], *, writing: Sequence[str], is_pooled
         return
     if is_pooled:
         raise RefusedError(
-            f"Script {names[0]} would run through a pooler, where no session can be kept "
-            "read-only: a function in it could write.",
+            f"Script {names[0]} would run through a pooler, which cannot keep a session "
+            "read-only: a function that the script calls could write.",
             hint="add --allow-write, or connect to the server directly",
         )
     if writing:
         raise RefusedError(
-            f"Script {names[0]} would share its sessions with {writing[0]}, which writes, so they "
-            "cannot be read-only: a function in it could write.",
-            hint="add --allow-write, or measure the two apart",
+            f"Script {names[0]} would share its sessions with {writing[0]}, which writes. The "
+            "sessions cannot be read-only, so a function that the script calls could write.",
+            hint="add --allow-write, or measure one script after the other",
         )
 
 

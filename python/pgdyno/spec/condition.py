@@ -123,7 +123,9 @@ def slo_from(text: str, *, takes_types: bool = False) -> Condition:
         )
     target = _condition(text, match, takes_types=takes_types)
     if target.limit == 0:
-        raise SpecError(f"{text!r}: no latency is 0.", hint="for example p99=20ms")
+        raise SpecError(
+            f"{text!r}: the limit of a latency must be above 0.", hint="for example p99=20ms"
+        )
     return target
 
 
@@ -140,7 +142,7 @@ def _condition(text: str, match: re.Match[str], *, takes_types: bool) -> Conditi
     name, unit, of = match["name"], match["unit"], match["of"] or ""
     if of and not takes_types:
         raise SpecError(
-            f"{text!r} is about one transaction type, and here the whole load is meant.",
+            f"{text!r} names one transaction type, but this target is for the whole load.",
             hint=f"leave out {of!r} and the dot",
         )
     if of and name not in OF_A_TYPE:

@@ -106,7 +106,7 @@ def rate_from(given: object) -> Rate:
     phases = tuple(_phase(piece, is_last=i == len(pieces) - 1) for i, piece in enumerate(pieces))
     if not any(phase.from_tps or phase.to_tps for phase in phases):
         raise SpecError(
-            f"rate {given!r} offers nothing: it must be above 0 at some time.",
+            f"rate {given!r} offers no transactions: at least one phase must be above 0.",
             hint="remove the rate for a closed loop",
         )
     return Rate(phases)

@@ -67,11 +67,13 @@ class Script(Spec):
         if (self.builtin == FILE_PROGRAM) != (self.capture is not None) and (
             FILE_PROGRAM is not None or self.capture is not None
         ):
-            raise ValueError(f"capture = FILE belongs to builtin = {FILE_PROGRAM!r}, and needs it")
+            raise ValueError(
+                f"capture = FILE needs builtin = {FILE_PROGRAM!r}, and the other way round"
+            )
         if self.reads_only and self.capture is None:
-            raise ValueError("reads_only needs a capture: other scripts are not divided")
+            raise ValueError("reads_only needs a capture: pgdyno cannot divide other scripts")
         if (self.only or self.without) and self.capture is None:
-            raise ValueError("only and without need a capture: other scripts are not divided")
+            raise ValueError("only and without need a capture: pgdyno cannot divide other scripts")
         return self
 
     @property

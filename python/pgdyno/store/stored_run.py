@@ -141,6 +141,18 @@ class StoredRun:
             self._documents[name] = self._document(name)
         return self._documents[name]
 
+    @property
+    def server_json(self) -> Document:
+        """What `measure/after_load.py` wrote about the server; empty without the file.
+
+        Keys: reset (`server.reset.Reset`), totals (counter -> growth, such as "wal.bytes"),
+        statement_counters (statements: query id -> counter -> growth), plans (script -> line ->
+        plan), query_ids (script -> line -> ids), statement_texts (query id -> text), source (what a
+        mirror keeps of its source), consistency (the check of the data), restarted_ns, and those of
+        `BeforeAfter.document`. In results of older versions keys are missing; a value may be None.
+        """
+        return self.document("server.json") or {}
+
     def measured_span_ns(self) -> tuple[int, int]:
         """Return begin and end of the measured phase, Unix time in ns.
 

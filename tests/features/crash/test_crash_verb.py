@@ -64,7 +64,7 @@ def test_durable_settings_lose_nothing_and_every_control_holds(
     assert document["sentence"] in " ".join(shown.out.split())
     assert pgdyno("show", "1", "--json").document == document
     page = Path(pgdyno("report", "1").out.strip()).read_text()
-    assert "as it must" not in page
+    assert "as expected" not in page
     assert page.count('<circle class="marker"') == 3
 
 

@@ -35,7 +35,7 @@ def test_a_figure_of_a_transaction_type_is_named_before_a_dot() -> None:
     file = condition_from("my orders.sql.tps > 1.5", takes_types=True)
     assert (file.of, file.name, file.limit) == ("my orders.sql", "tps", 1.5)
     assert condition_from("p99<1.5ms", takes_types=True).of == ""
-    with pytest.raises(SpecError, match="the whole load is meant"):
+    with pytest.raises(SpecError, match="for the whole load"):
         condition_from("new-order.p90<5s")
     for text in ("new-order.nopm>1", "new-order.p99_ratio<1"):
         with pytest.raises(SpecError, match="a single transaction type has no"):

@@ -116,14 +116,14 @@ def _controls(document: Document) -> BlockSection:
     """Return the truth table: what each control must show, and what it showed."""
     controls = document["controls"]
     if not controls:
-        lead = "No controls were run. Nobody knows whether this test sees losses."
-        none = "none: without them nobody knows whether this test sees losses"
+        lead = "No controls were run. It is not known whether this test sees losses."
+        none = "none: without them it is not known whether this test sees losses"
         line = LabelledLine("controls", none)
         return BlockSection("Controls", "controls", "Controls", lead, (line,))
     lines, rows = [], []
     for control in controls:
         name, expected, seen = (control[key] for key in ("name", "expected", "seen"))
-        holds = "as it must" if control["holds"] else f"but it must show: {expected}"
+        holds = "as expected" if control["holds"] else f"but it must show: {expected}"
         lines.append(LabelledLine("controls", f"{name}: {seen}, {holds}"))
         holds = "yes" if control["holds"] else "no"
         rows.append((name, expected, seen, str(control["crashes"]), holds))

@@ -47,7 +47,7 @@ def crash(request: CrashRequest, store: Store, show: CrashShow) -> CrashOutcome:
     clock = read_pair()
     own_places = [request.data_dir] if request.data_dir is not None else []
     for leftover in (*sweep_leftovers(), *sweep_leftovers(own_places)):
-        show.progress.said(f"removed the rest of a killed command: {leftover.path}")
+        show.progress.said(f"removed files of a killed command: {leftover.path}")
     with _crasher(request, clock, store, show.progress) as crasher:
         folder = store.create(request.name or f"crash {request.kind}", "crash")
         folder.write_spec(tomli_w.dumps({"crash": _asked(request)}))

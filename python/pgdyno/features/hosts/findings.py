@@ -69,7 +69,7 @@ def host_doubts(hosts: Sequence[HostFindings], measured_seconds: float) -> Itera
             "start_skew",
             "doubt",
             f"The load hosts began {skew_ns / _MS:.1f} ms apart (limit {limit_ns / _MS:.1f} ms): "
-            "at the begin, not all clients were at work.",
+            "at the start, not all clients were at work.",
             "measure for longer, or use hosts that are less busy",
         )
     unsure = max(hosts, key=lambda host: host.clock_error_ns, default=None)

@@ -289,7 +289,7 @@ class Fleet:
             try:
                 return str((await self.ask(host, "engine", timeout_s=OPEN_S, **engine))["path"])
             except EngineError as error:
-                error.hint = "make room there, or set TMPDIR on that host"
+                error.hint = "free some space there, or set TMPDIR on that host"
                 raise
 
         sent = self.hosts[:1] if self.asked.local_count else self.hosts
@@ -347,7 +347,7 @@ def _did_not_come(host: Host) -> EngineError:
     said = host.last_words()
     hint = f"try: ssh -o BatchMode=yes {host.name} true"
     if host.is_local:
-        hint = "make memory and processes free on this host, then repeat"
+        hint = "free memory and processes on this host, then repeat"
     if "distributed" in said and "and this host has" in said:
         hint = f"install the same versions there, or name another Python with {PYTHON}"
     elif "No module named" in said:

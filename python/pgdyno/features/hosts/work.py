@@ -157,7 +157,7 @@ class HostsWork(ABC):
             words = "; ".join(unreached)
             error = EngineError(
                 f"{words[:1].upper()}{words[1:]}.",
-                hint="open the way in the firewall, or name the server as every load host knows it",
+                hint="allow it in the firewall, or name the server as every load host knows it",
             )
             error.has_run = False
             raise error

@@ -136,7 +136,7 @@ def _axis(rows: Sequence[StoredHistogram], numbers: LoadNumbers) -> tuple[float,
 
 def _drawn(stored: StoredRun) -> tuple[DrawnFindings, ...]:
     """Return what the orders of a run drew; empty if nothing was examined."""
-    document = (stored.document("server.json") or {}).get("consistency") or {}
+    document = stored.server_json.get("consistency") or {}
     if not document.get("drawn"):
         return ()
     seed = stored.job["work"]["seed"]

@@ -107,7 +107,7 @@ def _server(text: str, where: str) -> dict[str, str]:
         return {}
     if not text.startswith("//"):
         if text.startswith("/"):
-            raise _refused(where, "one / is not the begin of a host")
+            raise _refused(where, "a host cannot begin with a single /")
         return {"PGDBNAME": _decoded(text, where)}
     addresses, slash, database = text[2:].partition("/")
     if not slash:

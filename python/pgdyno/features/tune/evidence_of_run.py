@@ -158,7 +158,7 @@ def _of_jit(run: StoredRun) -> Iterator[Evidence]:
 
 def _statements_of_load(run: StoredRun) -> list[Deltas]:
     """Return the counters of the load's statements; empty without pg_stat_statements."""
-    known = (run.document("server.json") or {}).get("query_ids") or {}
+    known = run.server_json.get("query_ids") or {}
     ids = {number for lines in known.values() for numbers in lines.values() for number in numbers}
     return [
         growth for growth in counters_of(run, "statements") if int(growth.key["query_id"]) in ids

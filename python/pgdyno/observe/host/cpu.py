@@ -51,7 +51,9 @@ class CpuCollector(HostCollector):
         Column("iowait_ns", "int64", "ns", "idle, its I/O outstanding", "counter", dips=True),
         counter("irq_ns", "ns", "interrupts"),
         counter("softirq_ns", "ns", "deferred interrupt work, such as the network's"),
-        counter("steal_ns", "ns", "wanted a core, and the hypervisor ran somebody else"),
+        counter(
+            "steal_ns", "ns", "ready to run, but the hypervisor gave the core to another machine"
+        ),
     )
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector

@@ -89,7 +89,7 @@ def health_received(files: HostFiles, device: str) -> Health:
     if not device.startswith("nvme"):
         raise HealthUnknown(f"The wear of {device} is not read: it is not an NVMe disk.")
     if not files.exists(f"/health/{device}"):
-        raise HealthUnknown(f"The wear of {device} was not asked for on its host.")
+        raise HealthUnknown(f"pgdyno did not read the wear of {device} on its host.")
     told = files.text(f"/health/{device}").strip()
     if told == "none":
         raise HealthUnknown(

@@ -42,7 +42,7 @@ _PARTS = (
     _part("index never used", _INDEX, "''", _SIZE,
           "FROM pg_catalog.pg_index i JOIN pg_catalog.pg_stat_user_indexes s"
           f" ON s.indexrelid = i.indexrelid{_OURS} AND s.idx_scan = 0 AND NOT i.indisunique"),
-    _part("index that another one covers", _INDEX, "'by ' || o.indexrelid::regclass::text", _SIZE,
+    _part("index that another index covers", _INDEX, "'by ' || o.indexrelid::regclass::text", _SIZE,
           "FROM pg_catalog.pg_index i JOIN pg_catalog.pg_index o ON o.indrelid = i.indrelid"
           " AND o.indexrelid <> i.indexrelid AND o.indisvalid"
           f"{_OURS} AND NOT i.indisunique AND i.indpred IS NULL AND o.indpred IS NULL"
@@ -72,7 +72,7 @@ _PARTS = (
           " (i.indkey::int2[])[0:cardinality(k.conkey) - 1] @> k.conkey)"),
     _part("unlogged table", "c.oid::regclass::text", "''", "pg_table_size(c.oid)",
           "FROM pg_catalog.pg_class c WHERE c.relpersistence = 'u' AND c.relkind = 'r'"),
-    _part("sequence past half of its numbers", "s.schemaname || '.' || s.sequencename",
+    _part("sequence that used over half of its numbers", "s.schemaname || '.' || s.sequencename",
           "'used to ' || round(100.0 * least(s.last_value, s.most) / s.most) || ' of 100'",
           "NULL::int8",
           "FROM (SELECT q.*, least(q.max_value,"
@@ -109,11 +109,11 @@ class ObjectsCollector(OwnDatabaseCollector):
     """Reads the catalogues before and after a run: the twenty largest objects of each kind."""
 
     name = "objects"
-    meaning = "Indexes, tables and sequences of the load's database that are worth a look"
+    meaning = "Indexes, tables and sequences of the load's database that may need attention"
     interval_ns = 600 * SECOND_NS
     sql = OBJECTS_SQL
     columns: ClassVar[tuple[Column, ...]] = (
-        key("kind", "why it is worth a look"),
+        key("kind", "why it may need attention"),
         key("object", "its name"),
         key("note", "more about it; may be empty"),
         gauge("size_bytes", "bytes", "on disk; NULL if it has no size", is_nullable=True),

@@ -39,7 +39,7 @@ class MirrorAnswer(OwnAnswer):
         """Return the likeness of all runs of one variant and load, as if they were one run."""
         if not runs:
             return None
-        source = (runs[0][0].document("server.json") or {}).get("source")
+        source = runs[0][0].server_json.get("source")
         if not source:
             return None
         return likeness_of(source, together([_seen(*run) for run in runs]))
@@ -64,7 +64,7 @@ ANSWER = MirrorAnswer()
 
 def _seen(stored: StoredRun, numbers: LoadNumbers) -> CopySeen:
     """Return what was counted during one run."""
-    document = stored.document("server.json") or {}
+    document = stored.server_json
     seen = document.get("statement_counters") or {}
     calls: dict[str, float] = {}
     ended = 0

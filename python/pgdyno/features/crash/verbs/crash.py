@@ -300,8 +300,8 @@ class CrashLines(CrashShow):
     def controlled(self, seen: ControlSeen, what: str = "control") -> None:
         """Print what a control or a fault showed."""
         output.clear_live()
-        as_it_must = "as it must" if seen.holds else f"but it must show: {seen.expected}"
-        output.note(f"{what} {seen.name}: {seen.seen}, {as_it_must}")
+        as_expected = "as expected" if seen.holds else f"but it must show: {seen.expected}"
+        output.note(f"{what} {seen.name}: {seen.seen}, {as_expected}")
 
     def crashed(self, record: CrashRecord, of_count: int) -> None:
         """Show the last crash."""

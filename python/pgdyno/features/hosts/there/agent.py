@@ -224,7 +224,7 @@ class Agent:
         rest = b""
         while True:
             if now_ns() - self.heard_ns > SILENCE_NS:
-                part.why = f"the lab was silent for {SILENCE_NS // 1_000_000_000} s"
+                part.why = f"pgdyno was silent for {SILENCE_NS // 1_000_000_000} s"
                 return
             if not select.select([stdout], [], [], 0.5)[0]:
                 continue

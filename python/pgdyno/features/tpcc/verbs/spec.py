@@ -46,8 +46,8 @@ def command(tool: str, file: Path, to: Path | None, *, scratch: bool) -> int:
 
     The spec contains every key of the file that pgdyno supports. Comments at its start list all
     other keys. It never contains a password. A loop over HammerDB's virtual users becomes a sweep.
-    pgdyno evaluates a script of HammerDB as far as its text decides. Each other value, such as one
-    of the environment, is listed with its line.
+    pgdyno evaluates the parts of a HammerDB script that need only the text. Every other value, such
+    as an environment variable, is listed with its line.
     """
     translated = _as_the_engine_has_it(_TOOLS[tool](read_text(file), str(file), is_scratch=scratch))
     text = spec_text(translated, file)

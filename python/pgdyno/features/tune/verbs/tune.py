@@ -126,13 +126,13 @@ _EVIDENCE_NS = 10_000_000_000
 @options.results
 @options.verbose
 def command(**given: Any) -> int:
-    """Search settings that make this load better, until the time is over or all is decided.
+    """Search settings that make this load better, until the time is over or no candidate is left.
 
     A first run shows which settings are worth a search. Each candidate changes one setting, and
     runs in pairs against your settings. A candidate that is certainly better becomes part of the
-    best settings, and the search goes on from there. All settings are also tried together, once,
-    and those that matter are credited. Each value that was tried has a row with its interval. All
-    intervals hold together with 95 %.
+    best settings, and the search goes on from there. tune also tries all settings together, once,
+    and finds out which of them matter. Each value that was tried has a row with its interval. With
+    95 % probability, all intervals contain the true values.
     """
     _refuse_bad_limits(given)
     with closing(LentCluster()) as lent:
