@@ -89,8 +89,14 @@ HELD = {
         "test_a_load_whose_sessions_get_no_end_before_it_begins_ends_by_itself",
     ),
     **dict.fromkeys(
-        ("Who owns the database or the", "The functions of the new table", "Let a role with few"),
-        ("test_the_owner_of_a_schema_can_replace_a_table_after_its_mark_was_read",),
+        (
+            *("Who owns the database or the", "The functions of the new table"),
+            *("So `init`, `crash`", "Let a role with few"),
+        ),
+        (
+            "test_a_superusers_load_on_tables_that_a_landlord_can_replace_needs_a_confirmation",
+            "test_everybody_who_can_replace_a_table_is_named_and_nobody_else",
+        ),
     ),
     "`watch` asks for a plan": (
         "test_no_plan_calls_a_function_that_a_tenant_adds_between_two_questions",
