@@ -196,3 +196,19 @@ def test_everybody_who_can_replace_a_table_is_named_and_nobody_else(
     poor = server_options(landlord, user="landlord")
     said = pgdyno("bench", *poor, "-b", "select-only", *QUICK)
     assert said.code == 3, said.err
+
+
+def test_the_error_of_tables_with_policies_names_the_roles_that_see_all_rows(
+    either_database: Target, pgdyno: Command
+) -> None:
+    assert pgdyno("init", *server_options(either_database), "-s", "1").code == 0
+    run_sql(either_database, "ALTER TABLE pgbench_branches ENABLE ROW LEVEL SECURITY")
+    run_sql(either_database, "CREATE ROLE sees_few LOGIN")
+    run_sql(either_database, "GRANT ALL ON ALL TABLES IN SCHEMA public TO sees_few")
+    try:
+        few = server_options(either_database, user="sees_few")
+        said = pgdyno("bench", *few, "-b", "select-only", *QUICK)
+        assert "BYPASSRLS" in said.error
+    finally:
+        run_sql(either_database, "DROP OWNED BY sees_few")
+        run_sql(either_database, "DROP ROLE sees_few")

@@ -384,12 +384,15 @@ def _judged(
         else:
             why = kind.why_partial(number, size)
     except psycopg.Error as error:
+        # In every language of the server: the function that refuses it.
+        step = (
+            "use the owner of the tables or a role with BYPASSRLS: policies hide rows from yours"
+            if error.diag.source_function == "check_enable_rls"
+            else f"GRANT SELECT ON ALL TABLES IN SCHEMA {dataset.schema} TO your role"
+        )
         raise ServerError(
             f"The {kind.name} tables cannot be read: {str(error).splitlines()[0]}.",
-            hint=step_for(
-                error.sqlstate if error.sqlstate != "42501" else None,
-                f"GRANT SELECT ON ALL TABLES IN SCHEMA {dataset.schema} TO your role",
-            ),
+            hint=step_for(error.sqlstate if error.sqlstate != "42501" else None, step),
             sqlstate=error.sqlstate,
         ) from error
     state: DatasetState = "partial" if why else "complete"
