@@ -188,6 +188,7 @@ HELD = {
         "test_a_result_of_somebody_else_goes_on_only_with_confirmation",
     ),
     "A result with a pipe": ("test_a_pipe_or_a_link_in_a_result_is_refused_and_never_waited_for",),
+    "Another name of a file": ("test_another_name_of_a_file_in_a_result_is_not_written",),
     "A process that a leftover": ("test_a_forged_pid_is_never_ended",),
     "Characters that move the cursor": (
         "test_what_others_wrote_is_text_on_a_page",
