@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.fixtures.prove import Figure
 from tests.statistics.noise import autocorrelated
 
 from pgdyno.analysis.change_points import _energy_splits, change_points
@@ -40,7 +41,7 @@ def test_steady_noise_has_no_change_even_when_it_lasts() -> None:
         assert sum(are_changed) <= 6, phi  # tested at 1 %; 10 % would be 6
 
 
-def test_a_throughput_that_halves_is_found_in_a_run_of_twenty_seconds() -> None:
+def test_a_throughput_that_halves_is_found_in_a_run_of_twenty_seconds(figure: Figure) -> None:
     """Counts of 100 ms: Poisson, noise that lasts, a checkpoint's dip in each run."""
     rng = np.random.default_rng(6)
     seen_count, wrong_count = 0, 0
@@ -56,6 +57,11 @@ def test_a_throughput_that_halves_is_found_in_a_run_of_twenty_seconds() -> None:
             )
             wrong_count += bool(change_points(steady_counts, interval_ns=SECOND_NS, seed=1))
             seen_count += bool(change_points(halved_counts, interval_ns=SECOND_NS, seed=1))
+    figure(
+        "500 runs of 20 s whose throughput halves, and 500 steady ones, simulated",
+        truth="seen in at least 95 %, false alarms at most 2 %",
+        seen=f"seen in {seen_count / 500:.1%}, false alarms {wrong_count / 500:.1%}",
+    )
     assert seen_count >= 0.95 * 500
     assert wrong_count <= 0.02 * 500
 

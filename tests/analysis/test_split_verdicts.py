@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.fixtures.prove import Figure
 
 from pgdyno.analysis.split_verdicts import why_withheld
 
@@ -27,6 +28,10 @@ from pgdyno.analysis.split_verdicts import why_withheld
     ],
 )
 def test_a_split_whose_rest_is_most_of_the_answer_is_withheld(
-    answer_ms: float, rest_ms: float, overlap_ratio: float, words: str
+    answer_ms: float, rest_ms: float, overlap_ratio: float, words: str, figure: Figure
 ) -> None:
-    assert why_withheld("difference", answer_ms, rest_ms, overlap_ratio=overlap_ratio) == words
+    reason = why_withheld("difference", answer_ms, rest_ms, overlap_ratio=overlap_ratio)
+    truth = "withheld with the reason" if words else "printed"
+    split = f"the split of a difference of {answer_ms:g} ms, of which no part has {rest_ms:g} ms"
+    figure(split, truth=truth, seen=reason or "printed")
+    assert reason == words

@@ -22,6 +22,7 @@ from pgdyno.features.crash.blocks import crash_blocks
 from pgdyno.features.crash.document import document_of
 from pgdyno.report.html import answer_page
 from pgdyno.report.markdown import answer_markdown
+from pgdyno.report.notebook import answer_fragment
 
 # It would leave an attribute, a tag, a script, a style, a comment and a template.
 HOSTILE = (
@@ -135,3 +136,14 @@ def test_what_others_wrote_is_no_tag_in_markdown(name: str) -> None:
     assert "<img" not in text.replace("\\<img", "").replace("&lt;img", "")
     assert "<script" not in text.replace("\\<script", "").replace("&lt;script", "")
     assert [sign for sign in CONTROLS if sign in text] == []
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_what_others_wrote_is_text_in_a_notebook(name: str) -> None:
+    text = answer_fragment(blocks_of(poisoned(BUILT[name]())))
+    assert "onerror=" in text
+    assert [sign for sign in CONTROLS if sign in NOT_SHOWN.sub("", text)] == []
+    tags = Tags()
+    tags.feed(text)
+    assert tags.strange == []
+    assert "<script" not in text

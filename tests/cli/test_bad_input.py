@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.fixtures.command import Command
 
 from pgdyno.cli.main import _run
 
@@ -182,3 +183,53 @@ def test_a_bad_command_line_ends_in_one_paragraph_and_exit_code_1(
     assert "defect" not in words
     assert SECRET not in words
     assert list(tmp_path.iterdir()) == []
+
+
+DIGITS = "9" * 5000
+SPEC = "[design]\nkind = 'bench'\n[workload]\n{}\n[[workload.scripts]]\nbuiltin = 'select-only'\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *(
+            ("a.toml", SPEC.format(f"{key} = {DIGITS}"))
+            for key in ("clients", "seed", "think_ratio")
+        ),
+        *(
+            ("a.toml", SPEC.format(f'{key} = "{DIGITS}s"'))
+            for key in ("duration", "rate", "warmup")
+        ),
+        ("a.sql", f"\\set a {DIGITS}\nSELECT :a;\n"),
+    ],
+    ids=lambda text: text[:40].replace("\n", " "),
+)
+def test_thousands_of_digits_in_a_file_are_an_error_and_no_defect(
+    name: str, text: str, pgdyno: Command, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text)
+    words = ("run", name, "--dry-run") if name == "a.toml" else ("bench", "-f", name, *SCRATCH)
+    said = pgdyno(*words)
+    assert said.code == 1
+    assert said.error
+
+
+@pytest.mark.parametrize("line", ["work_mem", "max_connections", "deadlock_timeout", "jit"])
+def test_thousands_of_digits_in_a_setting_are_a_bad_value(
+    line: str, pgdyno: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "postgresql.conf").write_text(f"{line} = {DIGITS}\n")
+    said = pgdyno("settings", "--file", "postgresql.conf")
+    assert said.code == 0, said.err
+    assert "the server does not start" in " ".join(said.out.split())
+
+
+def test_the_name_of_a_script_adds_no_line_to_what_is_printed(
+    pgdyno: Command, tmp_path: Path
+) -> None:
+    name = "a\nwarning: forged\x1b[2J\u202e.sql"
+    (tmp_path / name).write_text("SELECT 1;\n")
+    said = pgdyno("bench", "-f", name, *SCRATCH)
+    assert said.code == 0, said.err
+    assert not [line for line in said.out.splitlines() if line.startswith("warning")]
+    assert not {"\x1b", "\u202e"} & {*said.out, *said.err}

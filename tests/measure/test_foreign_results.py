@@ -212,6 +212,20 @@ def test_a_pipe_or_a_link_in_a_result_is_refused_and_never_waited_for(
     assert pgdyno("list", timeout_s=10).code == 0
 
 
+def test_another_name_of_a_file_in_a_result_is_not_written(pgdyno: Command, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine\n")
+    folder = Store(pgdyno.store).create("given", "compare")
+    for name in ("audit.jsonl", "notes.jsonl", ".notes.jsonl.new", "report.html", "answer.json"):
+        (folder.folder / name).unlink(missing_ok=True)
+        os.link(victim, folder.folder / name)
+    folder.add_audit({"change": "settings"})
+    assert pgdyno("note", folder.folder, "a").code == 0
+    assert pgdyno("show", folder.folder).code in (0, 1)
+    assert victim.read_text() == "mine\n"
+    assert "settings" in (folder.folder / "audit.jsonl").read_text()
+
+
 def test_a_forged_pid_is_never_ended(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
         identity = ProcessIdentity.of(process.pid)

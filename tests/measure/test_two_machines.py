@@ -104,7 +104,7 @@ def test_each_machine_has_its_own_command_and_gets_only_its_own_settings(
     services: None, open_servers: Open, tmp_path: Path, pg15: ScratchCluster, pg18: ScratchCluster
 ) -> None:
     for machine in ("db1", "db2"):
-        psql = f"psql -X -q -d service={machine}-socket"
+        psql = f"{pg15.binaries.program('psql')} -X -q -d service={machine}-socket"
         # In addition to the two settings in SQL: null puts one back.
         command_of(
             tmp_path / f"apply-{machine}",

@@ -105,7 +105,7 @@ def test_the_users_own_command_gets_the_settings_as_json(
     theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
 ) -> None:
     log, command = tmp_path / "log", tmp_path / "apply.sh"
-    psql = f"psql -X -q -d '{admin(theirs.target)}'"
+    psql = f"{theirs.binaries.program('psql')} -X -q -d '{admin(theirs.target)}'"
     command.write_text(
         f"#!/bin/sh\ncat >> {log}; echo >> {log}\n"
         f"tail -1 {log} | grep -q 41s && set='SET autovacuum_naptime = 41' || "

@@ -29,7 +29,7 @@ OTHERS = (OtherSessions("psql", 1), OtherSessions("", 2), OtherSessions("erp", 3
         replace(WRITING, allow_write=True),
         replace(WRITING, is_marked=True),
         replace(WRITING, allow_write=True, others=OTHERS, confirmed=("core@db1",)),
-        replace(READING, others=OTHERS, confirmed=("core@db1",)),
+        replace(READING, others=OTHERS, landlords=("ann",), confirmed=("core@db1",)),
         replace(READING, others=OTHERS, confirmed=("core@uat", "core@db1")),
     ],
 )
@@ -45,6 +45,7 @@ def test_a_harmless_or_permitted_load_runs(intent: Intent) -> None:
         (replace(READING, others=OTHERS), "--confirm core@db1"),
         (replace(WRITING, is_marked=True, others=OTHERS), "--confirm core@db1"),
         (replace(WRITING, allow_write=True, others=OTHERS), "--confirm core@db1"),
+        (replace(WRITING, is_marked=True, landlords=("ann",)), "--confirm core@db1"),
     ],
 )
 def test_a_load_that_may_hurt_is_refused_with_the_option_that_allows_it(

@@ -37,6 +37,7 @@ def verbs(trap: Trap, folder: Path) -> dict[tuple[str, ...], int]:
     here = server_options(trap.target)
     file = ("-f", str(script))
     place = trap.target
+    trusted = ("--confirm", f"{place.database}@local")
     observe = f"host={place.host} port={place.ports} dbname={place.database} user={place.user}"
     variants = ("--variant", "a: work_mem=4MB", "--variant", "b: work_mem=8MB")
     return {
@@ -45,8 +46,8 @@ def verbs(trap: Trap, folder: Path) -> dict[tuple[str, ...], int]:
         ("work-mem", *here): 0,
         ("work-mem", *here, *file, "--allow-explain-analyze"): 0,
         ("init", "-s", "1", *here, "--dry-run"): 0,
-        ("init", "-s", "1", *here): 0,
-        ("init", "tpcc", "--warehouses", "1", *here): 0,
+        ("init", "-s", "1", *here, *trusted): 0,
+        ("init", "tpcc", "--warehouses", "1", *here, *trusted): 0,
         ("check", "tpcc", *here): 0,
         ("watch", *here, "--duration", "2s"): 0,
         ("capture", *here, "-o", str(folder / "a.capture"), "--duration", "2s"): 0,
@@ -55,7 +56,7 @@ def verbs(trap: Trap, folder: Path) -> dict[tuple[str, ...], int]:
         ("compare", *here, *file, *QUICK, *variants, "--budget", "3s"): 3,
         ("tune", *here, *file, "--admin", observe, "--dry-run"): 0,
         ("undo",): 0,
-        ("init", *here, "-s", "1"): 0,
+        ("init", *here, "-s", "1", *trusted): 0,
         ("drop", "pgbench", *here): 0,
         ("drop", "tpcc", *here): 0,
     }
@@ -81,7 +82,8 @@ def test_no_session_of_a_verb_calls_what_fits_better_than_what_postgresql_has(
     commands = verbs(better, tmp_path)
     commands = {words: code for words, code in commands.items() if words[0] != "tune"}
     here = server_options(better.target)
-    select_only = ("bench", *here, "-b", "select-only", *QUICK)
+    trusted = ("--confirm", f"{better.target.database}@local")
+    select_only = ("bench", *here, "-b", "select-only", *QUICK, *trusted)
     at = [words[0] for words in commands].index("bench")
     items = list(commands.items())
     refuse_calls([better], pgdyno, dict([*items[:at], (select_only, 3), *items[at:]]))
@@ -123,9 +125,10 @@ def test_no_function_beside_those_of_an_extension_is_called(
 
     with trapped(any_server, is_first=False, prepared=extensions) as trap:
         here = server_options(trap.target)
-        load = ("bench", *here, "-b", "select-only", *QUICK)
+        trusted = ("--confirm", f"{trap.target.database}@local")
+        load = ("bench", *here, "-b", "select-only", *QUICK, *trusted)
         commands = {
-            ("init", *here, "-s", "1"): 0,
+            ("init", *here, "-s", "1", *trusted): 0,
             (*load, "--cache", "prewarm"): 3,
         }
         refuse_calls([trap], pgdyno, commands)

@@ -12,6 +12,7 @@ from tests.fixtures.tenant import TRAPPED, Trap, refuse_calls, trapped
 from tests.server.test_tenant_traps import QUICK
 
 from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.target import Target
 
 _STEP = f"""
 CREATE FUNCTION t.step(name text) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $f$
@@ -100,14 +101,15 @@ def test_no_verb_calls_a_function_that_a_part_of_a_tenants_table_names(
     parts: Trap, pgdyno: Command, tmp_path: Path
 ) -> None:
     here = server_options(parts.target)
+    trusted = ("--confirm", f"{parts.target.database}@local")
     captured = tmp_path / "a.capture"
     kept = tmp_path / "b.with-values.capture"
     values = ("--keep-values", "--i-may-store-values")
     commands: dict[tuple[str, ...], int] = {
         ("doctor", *here): 0,
         ("watch", *here, "--duration", "2s"): 0,
-        ("init", *here, "-s", "1"): 0,
-        ("bench", *here, "-b", "select-only", *QUICK): 3,
+        ("init", *here, "-s", "1", *trusted): 0,
+        ("bench", *here, "-b", "select-only", *QUICK, *trusted): 3,
     }
     refuse_calls([parts], pgdyno, commands)
     for path, more in ((captured, ()), (kept, values)):
@@ -121,34 +123,92 @@ def test_no_verb_calls_a_function_that_a_part_of_a_tenants_table_names(
     assert parts.calls
 
 
-def test_the_owner_of_a_schema_can_replace_a_table_after_its_mark_was_read(
-    either_server: ScratchCluster, pgdyno: Command
-) -> None:
+@pytest.fixture
+def landlord(either_server: ScratchCluster) -> Iterator[Target]:
+    """A database whose owner, no superuser, waits for the tables of a superuser's load."""
     run_sql(either_server.target, "CREATE ROLE landlord LOGIN")
     run_sql(either_server.target, "CREATE DATABASE landlord OWNER landlord")
     target = either_server.target.with_database("landlord")
     try:
         run_sql(target, "ALTER SCHEMA public OWNER TO landlord")
-        assert pgdyno("init", *server_options(target), "-s", "1").code == 0
-        with connection(target) as owner, connection(target) as load:
-            owner.execute("SET SESSION AUTHORIZATION landlord")
-            owner.execute("DROP TABLE pgbench_history")
-            owner.execute("CREATE TABLE pgbench_history (tid int)")
-            owner.execute(
-                "CREATE FUNCTION caught() RETURNS trigger LANGUAGE plpgsql AS"
-                " $$ BEGIN EXECUTE 'ALTER ROLE landlord SUPERUSER'; RETURN NEW; END $$"
-            )
-            owner.execute(
-                "CREATE TRIGGER caught BEFORE INSERT ON pgbench_history FOR EACH ROW"
-                " EXECUTE FUNCTION caught()"
-            )
-            # What a load would send that had begun before.
-            load.execute("INSERT INTO pgbench_history VALUES (1)")
-        is_superuser = "SELECT rolsuper FROM pg_roles WHERE rolname = 'landlord'"
-        assert run_sql(target, is_superuser) == [(True,)]
-        # A load that begins now is refused: its table has no mark.
-        said = pgdyno("bench", *server_options(target), "-b", "tpcb-like", *QUICK)
-        assert said.code == 1, said.err
+        yield target
     finally:
         run_sql(either_server.target, "DROP DATABASE landlord WITH (FORCE)")
-        run_sql(either_server.target, "DROP ROLE landlord")
+        run_sql(either_server.target, "DROP ROLE IF EXISTS landlord, tenant")
+
+
+# The owner of a schema drops a table; the owner of the database makes one that is found first.
+REPLACED = {
+    "the schema's": "DROP TABLE pgbench_history; CREATE TABLE pgbench_history (tid int)",
+    "the database's": "CREATE SCHEMA postgres; CREATE TABLE postgres.pgbench_history (tid int)",
+}
+
+
+@pytest.mark.parametrize("owner", REPLACED)
+def test_a_superusers_load_on_tables_that_a_landlord_can_replace_needs_a_confirmation(
+    owner: str, landlord: Target, pgdyno: Command
+) -> None:
+    here = (*server_options(landlord), "-s", "1")
+    assert "landlord can replace the tables" in pgdyno("init", *here).error
+    trusted = ("--confirm", "landlord@local")
+    assert pgdyno("init", *here, *trusted).code == 0
+    load = ("bench", *server_options(landlord), "-b", "tpcb-like", *QUICK)
+    assert "landlord can replace the tables" in pgdyno(*load).error
+    # What a load would send that was permitted.
+    with connection(landlord) as session, connection(landlord) as under_way:
+        session.execute("SET SESSION AUTHORIZATION landlord")
+        session.execute(
+            "CREATE FUNCTION public.caught() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN EXECUTE 'ALTER ROLE landlord SUPERUSER'; RETURN NEW; END $$"
+        )
+        table = "postgres.pgbench_history" if "postgres" in REPLACED[owner] else "pgbench_history"
+        trigger = f"CREATE TRIGGER caught BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION"
+        for statement in (*REPLACED[owner].split("; "), f"{trigger} public.caught()"):
+            session.execute(statement)  # type: ignore[call-overload]
+        under_way.execute("INSERT INTO pgbench_history (tid) VALUES (1)")
+    is_superuser = "SELECT rolsuper FROM pg_roles WHERE rolname = 'landlord'"
+    assert run_sql(landlord, is_superuser) == [(True,)]
+
+
+@pytest.mark.parametrize(
+    "grant",
+    [
+        "ALTER DATABASE landlord OWNER TO tenant",
+        "GRANT CREATE ON DATABASE landlord TO tenant",
+        "ALTER SCHEMA public OWNER TO tenant",
+        "CREATE SCHEMA postgres; GRANT CREATE ON SCHEMA postgres TO tenant",
+    ],
+)
+def test_everybody_who_can_replace_a_table_is_named_and_nobody_else(
+    grant: str, landlord: Target, pgdyno: Command
+) -> None:
+    run_sql(landlord, "ALTER DATABASE landlord OWNER TO postgres")
+    run_sql(landlord, "ALTER SCHEMA public OWNER TO pg_database_owner")
+    run_sql(landlord, "CREATE ROLE tenant; GRANT CREATE ON SCHEMA public TO PUBLIC")
+    here = (*server_options(landlord), "-s", "1")
+    assert pgdyno("init", *here).code == 0
+    for statement in grant.split("; "):
+        run_sql(landlord, statement)
+    load = ("bench", *server_options(landlord), "-b", "select-only", *QUICK)
+    assert "and tenant can replace the tables" in pgdyno(*load).error
+    run_sql(landlord, "GRANT CONNECT ON DATABASE landlord TO landlord")
+    run_sql(landlord, "GRANT SELECT ON ALL TABLES IN SCHEMA public TO landlord")
+    poor = server_options(landlord, user="landlord")
+    said = pgdyno("bench", *poor, "-b", "select-only", *QUICK)
+    assert said.code == 3, said.err
+
+
+def test_the_error_of_tables_with_policies_names_the_roles_that_see_all_rows(
+    either_database: Target, pgdyno: Command
+) -> None:
+    assert pgdyno("init", *server_options(either_database), "-s", "1").code == 0
+    run_sql(either_database, "ALTER TABLE pgbench_branches ENABLE ROW LEVEL SECURITY")
+    run_sql(either_database, "CREATE ROLE sees_few LOGIN")
+    run_sql(either_database, "GRANT ALL ON ALL TABLES IN SCHEMA public TO sees_few")
+    try:
+        few = server_options(either_database, user="sees_few")
+        said = pgdyno("bench", *few, "-b", "select-only", *QUICK)
+        assert "BYPASSRLS" in said.error
+    finally:
+        run_sql(either_database, "DROP OWNED BY sees_few")
+        run_sql(either_database, "DROP ROLE sees_few")

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.fixtures.prove import Figure
 
 from pgdyno.errors import SpecError
 from pgdyno.features.doctor.check_facts import CheckFacts
@@ -113,7 +114,7 @@ def read(path: Path, name: str, text: str, major: int) -> str | None:
 @pytest.mark.pg
 @pytest.mark.parametrize("major", [15, 18])
 def test_random_lines_are_read_as_the_server_reads_them(
-    major: int, judged: Callable[[int, str, str], str | None], tmp_path: Path
+    major: int, judged: Callable[[int, str, str], str | None], tmp_path: Path, figure: Figure
 ) -> None:
     lines = lines_of(major)
     with ThreadPoolExecutor(2) as pool:
@@ -125,6 +126,11 @@ def test_random_lines_are_read_as_the_server_reads_them(
             ours is not None and server is not None and is_same_real(ours, server)
         ):
             wrong.append(f"{line!r}: the server {server!r}, we {ours!r}")
+    figure(
+        "random lines of postgresql.conf, read as postgres -C reads them",
+        truth=f"all {LINES}",
+        seen=f"{LINES - len(wrong)} of {LINES}",
+    )
     assert wrong == [], f"seed {SEED}: {len(wrong)} of {LINES}"
     assert LINES / 4 < servers.count(None) < LINES * 3 / 4
 

@@ -7,7 +7,7 @@ every look at 1 %, the planned looks at 4 % together.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,18 +83,23 @@ class Ended:
 
 
 def ended(
-    rng: np.random.Generator, count: int, noise: Noise, *, pairs: int, effect: float
+    rng: np.random.Generator,
+    count: int,
+    noise: Noise,
+    *,
+    pairs: int,
+    effect: float,
+    order_seeds: Sequence[int] | None = None,
 ) -> Ended:
-    """Carry out `count` experiments of at most `pairs` pairs."""
+    """Carry out `count` experiments of at most `pairs` pairs, with a new order or with these."""
     runs = noise(rng, count, 2 * pairs).reshape(count, pairs, 2)
-    first = int(rng.integers(1 << 30))
+    if order_seeds is None:
+        first = int(rng.integers(1 << 30))
+        order_seeds = range(first, first + count)
     sign = np.array(
         [
-            [
-                1 if shuffled("AB", first + place, pair) == ["A", "B"] else -1
-                for pair in range(pairs)
-            ]
-            for place in range(count)
+            [1 if shuffled("AB", order_seed, pair) == ["A", "B"] else -1 for pair in range(pairs)]
+            for order_seed in order_seeds
         ]
     )
     ratios = sign * (runs[:, :, 1] - runs[:, :, 0]) + effect

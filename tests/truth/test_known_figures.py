@@ -16,6 +16,7 @@ import pytest
 from tests.fixtures import needs
 from tests.fixtures.clusters import Make, connection, run_sql, scalar
 from tests.fixtures.command import Command
+from tests.fixtures.prove import Figure
 from tests.truth.known_loads import FILLED, timed_ms
 from tests.truth.test_where_the_time_goes import (
     bench,
@@ -25,7 +26,10 @@ from tests.truth.test_where_the_time_goes import (
     parts_of,
 )
 
+from pgdyno.loop.history import each_transaction
+from pgdyno.loop.load_numbers import load_numbers
 from pgdyno.server.target import Target
+from pgdyno.store.experiment import Store
 
 COUNTING = "SELECT count(filler) FROM pages"
 # Workers alone read; the session that the client waits for only collects what they found.
@@ -57,7 +61,7 @@ def fill_for_workers(database: Target) -> None:
 
 
 def test_reading_by_parallel_workers_is_no_part_of_the_time_of_their_leader(
-    pgdyno: Command, database: Target, script: Path
+    pgdyno: Command, database: Target, script: Path, figure: Figure
 ) -> None:
     fill_for_workers(database)
     forget = partial(forget_times, database)
@@ -69,7 +73,11 @@ def test_reading_by_parallel_workers_is_no_part_of_the_time_of_their_leader(
     reading_ms = sum(part["ms"] for name, part in parts.items() if name.startswith("IO:"))
     latency_ms = document["where_the_time_goes"]["latency_ms"]
     transactions = document["transactions_committed_all_phases"]
-    print(read_ms / transactions, reading_ms, latency_ms, list(parts))
+    figure(
+        "reading by parallel workers as a part of the latency of their leader, which reads nothing",
+        truth=f"0 to 5 %; workers and leader read {read_ms / transactions:.3g} ms",
+        seen=f"{reading_ms / latency_ms:.1%} of {latency_ms:.3g} ms",
+    )
     assert read_ms > 0
     assert reading_ms <= 0.05 * latency_ms
     assert parts["IPC:ExecuteGather"]["ms"] > 0.3 * latency_ms
@@ -79,7 +87,7 @@ def test_reading_by_parallel_workers_is_no_part_of_the_time_of_their_leader(
 
 
 def test_statements_of_one_shape_get_the_time_of_their_own_line(
-    pgdyno: Command, database: Target, script: Path
+    pgdyno: Command, database: Target, script: Path, figure: Figure
 ) -> None:
     text = "SELECT pg_sleep(0.3) AS a;\nSELECT pg_sleep(0.1) AS a;\n"
     document = measured(
@@ -88,15 +96,25 @@ def test_statements_of_one_shape_get_the_time_of_their_own_line(
     [shown] = document["scripts"]
     own = {row["line"]: row["mean_ms"] for row in shown["statements"]}
     split = {row["line"]: row["ms"] for row in document["where_the_time_goes"]["statements"]}
+    figure(
+        "two statements of one shape that sleep 300 and 100 ms, by statement",
+        truth=f"{own[1]:.4g} and {own[2]:.4g} ms by the engine, ratio to 10 %",
+        seen=f"{split[1]:.4g} and {split[2]:.4g} ms",
+    )
+    where = document["where_the_time_goes"]
+    figure(
+        "CPU per transaction of a load with less CPU time than the kernel's clock can tell",
+        truth="not printed",
+        seen="not printed" if where["scheduled"] is None else str(where["scheduled"]),
+    )
     assert own[1] / own[2] == pytest.approx(3.0, rel=0.2)
     # Divided by the engine's own times of these lines, in which no statement is a half.
     assert split[1] / split[2] == pytest.approx(own[1] / own[2], rel=0.1)
-    # These transactions used less CPU time than the kernel's clock can tell.
-    assert document["where_the_time_goes"]["scheduled"] is None
+    assert where["scheduled"] is None
 
 
 def test_time_of_bind_is_counted_or_bounded(
-    pgdyno: Command, database: Target, script: Path
+    pgdyno: Command, database: Target, script: Path, figure: Figure
 ) -> None:
     run_sql(database, f"ALTER DATABASE {database.database} SET track_functions = 'pl'")
     run_sql(database, f"ALTER DATABASE {database.database} SET plan_cache_mode = force_custom_plan")
@@ -113,10 +131,17 @@ def test_time_of_bind_is_counted_or_bounded(
     where = document["where_the_time_goes"]
     if where is None:
         # With few samples the parts may overlap; then there is no figure.
-        assert "exceed" in document["where_the_time_goes_not_computed_because"]
+        reason = document["where_the_time_goes_not_computed_because"]
+        figure("time of Bind with -M prepared", truth="a figure or a reason", seen=reason)
+        assert "exceed" in reason
         return
     truth_ms = timed_ms(database, "planned")
-    print(truth_ms, {name: where[name] for name in where if name.startswith("server")})
+    up_to = where["server_ms"] + (where["server_uncounted_ms"] or 0)
+    figure(
+        "server time of a load that works in Bind, -M prepared",
+        truth=f"{truth_ms:.3g} ms by the server's clock around a function",
+        seen=f"{where['server_ms']:.3g} to {up_to:.3g} ms, {where['server_how']}",
+    )
     if where["server_how"] == "counted":
         assert where["server_ms"] < truth_ms <= where["server_ms"] + where["server_uncounted_ms"]
         kinds = [warning["kind"] for warning in document["warnings"]]
@@ -124,7 +149,7 @@ def test_time_of_bind_is_counted_or_bounded(
 
 
 def test_opening_our_own_sessions_is_not_the_time_of_a_light_load(
-    pgdyno: Command, database15: Target, script: Path
+    pgdyno: Command, database15: Target, script: Path, figure: Figure
 ) -> None:
     make_timed(database15, "nap", "pg_sleep(0.002)")
     forget = partial(forget_times, database15)
@@ -133,7 +158,11 @@ def test_opening_our_own_sessions_is_not_the_time_of_a_light_load(
     where = document["where_the_time_goes"]
     truth_ms = timed_ms(database15, "nap")
     said = [row["message"] for row in document["warnings"] if "server_time" in row["kind"]]
-    print(truth_ms, where, said)
+    figure(
+        "server time of a load so light that opening our sessions took more",
+        truth=f"{truth_ms:.3g} ms by the server's clock around a function",
+        seen=f"{where['server_ms'] or 0:.3g} ms, {where['server_how']}, {said or 'no doubt'}",
+    )
     # Without a doubt the count is right; with one, its own words say by how much it may be wrong.
     if where["server_how"] == "counted" and not said:
         assert where["server_ms"] == pytest.approx(truth_ms, rel=0.1)
@@ -146,7 +175,7 @@ def test_opening_our_own_sessions_is_not_the_time_of_a_light_load(
 
 
 def test_an_interrupted_bench_shows_what_was_measured(
-    pgdyno: Command, database15: Target, script: Path
+    pgdyno: Command, database15: Target, script: Path, figure: Figure
 ) -> None:
     make_timed(database15, "nap", "pg_sleep(0.01)")
     forget_times(database15)
@@ -161,6 +190,11 @@ def test_an_interrupted_bench_shows_what_was_measured(
     assert said.code == 130
     calls = "SELECT calls FROM pg_stat_user_functions WHERE funcname = 'nap'"
     called = int(str(scalar(database15, calls)))
+    figure(
+        "transactions of a bench of 30 s that was interrupted",
+        truth=f"{called - 2} to {called} calls by the server's count",
+        seen=f"{said.document['transactions_committed_all_phases']} transactions kept",
+    )
     assert called - 2 <= said.document["transactions_committed_all_phases"] <= called
     assert said.document["sentence"].startswith("NOT VALID")
     assert "ended_early" in [warning["kind"] for warning in said.document["warnings"]]
@@ -168,7 +202,7 @@ def test_an_interrupted_bench_shows_what_was_measured(
 
 
 def test_time_of_jit_is_within_the_statements_time(
-    new_cluster: Make, pgdyno: Command, script: Path
+    new_cluster: Make, pgdyno: Command, script: Path, figure: Figure
 ) -> None:
     cluster = new_cluster("15", settings={"shared_preload_libraries": "pg_stat_statements"})
     has_jit = bool(scalar(cluster.target, "SELECT pg_jit_available()"))
@@ -195,7 +229,33 @@ def test_time_of_jit_is_within_the_statements_time(
             assert row is not None
             times.append(row[0][0]["JIT"]["Timing"]["Total"])
     truth_ms = sorted(times)[len(times) // 2]
-    print(truth_ms, where["compiling_ms"], where["server_ms"], json.dumps(times))
+    print(json.dumps(times))
+    figure(
+        "time of JIT",
+        truth=f"{truth_ms:.3g} ms by EXPLAIN, to a factor of 3; within the server time",
+        seen=f"{where['compiling_ms']:.3g} ms of {where['server_ms']:.3g} ms",
+    )
     # Other work on this machine makes single executions slower, so only the size is compared.
     assert truth_ms / 3 < where["compiling_ms"] < 3 * truth_ms
     assert where["compiling_ms"] <= 1.2 * where["server_ms"]
+
+
+def test_counters_per_transaction_of_a_short_run_belong_to_its_transactions(
+    pgdyno: Command, database: Target, script: Path, figure: Figure
+) -> None:
+    run_sql(database, "CREATE TABLE read AS SELECT n FROM generate_series(1, 60000) n")
+    run_sql(database, "VACUUM ANALYZE read")
+    document = measured(
+        *(pgdyno, database, script, "SELECT count(*) FROM read;\n"),
+        clients=1,
+        forget=lambda: None,
+        seconds=2,
+    )
+    [stored] = Store(pgdyno.store).find("last").runs()
+    rows = each_transaction(stored, load_numbers(stored), "database.tup_returned")
+    figure(
+        f"rows read per transaction, {document['transactions_committed_all_phases']} transactions",
+        truth="60,000 to 1 %",
+        seen=f"{rows:,.0f}" if rows else "not printed",
+    )
+    assert rows is None or rows == pytest.approx(60_000, rel=0.01)

@@ -314,6 +314,7 @@ def _examined(
                 host=facts.host,
                 is_marked=present.is_marked,
                 others=facts.others,
+                landlords=datasets.landlords(connection),
                 confirmed=given["confirm"],
             ),
             tables=present.tables,

@@ -80,6 +80,7 @@ def reached(
             host=facts.host,
             scripts_writing=_scripts_writing(experiment, conditions, facts),
             others=facts.others,
+            landlords=_landlords(experiment, conditions, target, dsn, dataset),
             allow_write=conditions.permissions.allow_write,
             confirmed=conditions.permissions.confirm,
         )
@@ -229,6 +230,27 @@ def _dataset_of_the_load(
                 datasets.require_complete(dataset)
             inspected += seen[:1] or [datasets.inspect(connection)]
     return replace(inspected[0], is_marked=all(dataset.is_marked for dataset in inspected))
+
+
+def _landlords(
+    experiment: Experiment,
+    conditions: Conditions,
+    target: Target,
+    dsn: str | None,
+    dataset: datasets.Dataset,
+) -> tuple[str, ...]:
+    """Return the roles that can replace the tables of a dataset that a superuser's load uses.
+
+    The scripts of the user may use any tables, also those of others.
+    """
+    roles: set[str] = set()
+    if not (dataset.is_marked and any(_datasets_used(experiment).values())):
+        return ()
+    for there in _ways_of_the_load(experiment, target, dsn):
+        with connect(there, verb=conditions.verb, patient=True) as connection:
+            schemas = dataset.schemas or (dataset.schema,)
+            roles.update(datasets.landlords(connection, schemas))
+    return tuple(sorted(roles))
 
 
 def _refuse_without_prewarm(connection: Connection, experiment: Experiment) -> None:

@@ -244,6 +244,36 @@ def foreign_code(connection: Connection, oids: Sequence[int]) -> list[tuple[str,
     return [(str(schema), str(name)) for schema, name in rows]
 
 
+def landlords(connection: Connection, schemas: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the roles that can put another table in the place of one of ours.
+
+    Who owns a schema can drop its tables, and who may create in the database or in an earlier
+    schema of the path can make a table that is found first. Returns: none, if the role of the
+    session is not a superuser.
+    Args: schemas, those of the tables, in addition to the path of the load.
+    """
+    path = [*connection.load_schemas, *schemas]
+    first = list(connection.load_schemas[:-1])
+    rows = connection.execute(_LANDLORDS, [path, first]).fetchall()
+    return tuple(str(name) for (name,) in rows)
+
+
+_LANDLORDS: LiteralString = (
+    "SELECT DISTINCT coalesce(o.rolname, 'PUBLIC') FROM ("
+    "  SELECT datdba FROM pg_database WHERE datname = current_database()"
+    "  UNION SELECT a.grantee FROM pg_database, aclexplode(datacl) a"
+    "  WHERE datname = current_database() AND a.privilege_type = 'CREATE'"
+    "  UNION SELECT nspowner FROM pg_namespace WHERE nspname = ANY (%s)"
+    "  UNION SELECT a.grantee FROM pg_namespace, aclexplode(nspacl) a"
+    "  WHERE nspname = ANY (%s) AND a.privilege_type = 'CREATE'"
+    " ) may (oid) LEFT JOIN pg_roles o ON o.oid = may.oid JOIN pg_roles me"
+    " ON me.rolname = current_user AND me.rolsuper"
+    # The owner of the database is named by itself.
+    " WHERE NOT coalesce(o.rolsuper, false) AND o.rolname IS DISTINCT FROM 'pg_database_owner'"
+    " ORDER BY 1"
+)
+
+
 # What PostgreSQL brings is pinned, and has no entry in pg_depend.
 _FOREIGN_CODE: LiteralString = (
     "WITH RECURSIVE family (oid) AS (SELECT unnest(%s::oid[])"
@@ -354,12 +384,15 @@ def _judged(
         else:
             why = kind.why_partial(number, size)
     except psycopg.Error as error:
+        # In every language of the server: the function that refuses it.
+        step = (
+            "use the owner of the tables or a role with BYPASSRLS: policies hide rows from yours"
+            if error.diag.source_function == "check_enable_rls"
+            else f"GRANT SELECT ON ALL TABLES IN SCHEMA {dataset.schema} TO your role"
+        )
         raise ServerError(
             f"The {kind.name} tables cannot be read: {str(error).splitlines()[0]}.",
-            hint=step_for(
-                error.sqlstate if error.sqlstate != "42501" else None,
-                f"GRANT SELECT ON ALL TABLES IN SCHEMA {dataset.schema} TO your role",
-            ),
+            hint=step_for(error.sqlstate if error.sqlstate != "42501" else None, step),
             sqlstate=error.sqlstate,
         ) from error
     state: DatasetState = "partial" if why else "complete"

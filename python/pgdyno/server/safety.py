@@ -21,7 +21,8 @@ class Intent:
     """The plan of a verb, and the permissions of the user.
 
     Args: scripts_writing, names of the scripts that are not wholly SELECT; is_marked, the dataset
-    is pgdyno's own; confirmed, the texts of `--confirm`, one for each server of the command.
+    is pgdyno's own; landlords, roles that can replace its tables, if the session is a superuser's;
+    confirmed, the texts of `--confirm`, one for each server of the command.
     """
 
     is_scratch: bool
@@ -30,6 +31,7 @@ class Intent:
     scripts_writing: tuple[str, ...] = ()
     is_marked: bool = False
     others: tuple[OtherSessions, ...] = ()
+    landlords: tuple[str, ...] = ()
     allow_write: bool = False
     confirmed: tuple[str, ...] = ()
 
@@ -149,11 +151,21 @@ def _refuse_wrong_confirmation(intent: Intent) -> None:
 
 
 def _refuse_unconfirmed(intent: Intent) -> None:
-    if intent.others and not intent.confirmed:
-        raise RefusedError(
-            f"Other sessions use {intent.confirmation}: {describe(intent.others)}.",
-            hint=f"if the load may slow them down, add --confirm {intent.confirmation}",
+    reasons, steps = [], []
+    if intent.landlords:
+        roles = ", ".join(intent.landlords)
+        reasons.append(
+            f"You are a superuser on {intent.confirmation}, and {roles} can replace the tables "
+            "that pgdyno makes there, also while they are in use. What the new tables call would "
+            "run with your rights."
         )
+        steps.append(f"connect as a role with few rights (-U), or, if you trust {roles}")
+    if intent.others:
+        reasons.append(f"Other sessions use {intent.confirmation}: {describe(intent.others)}.")
+        steps.append("if the load may slow them down")
+    if reasons and not intent.confirmed:
+        step = f"{' and '.join(steps)}, add --confirm {intent.confirmation}"
+        raise RefusedError(" ".join(reasons), hint=step)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -54,7 +54,8 @@ def mount_of(path: Path, mountinfo: str | None = None) -> Mount | None:
 def mount_in(mountinfo: str, place: PurePath) -> Mount | None:
     """Return the mount of a path without links from a host's mountinfo; None if there is none."""
     best: Mount | None = None
-    for line in mountinfo.splitlines():
+    # Names of mounts are of users, and may have any other line end of Unicode.
+    for line in mountinfo.split("\n"):
         mount = _parse(line)
         if mount is None or not place.is_relative_to(mount.mount_point):
             continue
@@ -118,20 +119,20 @@ def nearest_existing(path: Path) -> Path:
 
 def _parse(line: str) -> Mount | None:
     before, separator, after = line.partition(" - ")
-    fields, tail = before.split(), after.split()
+    fields, tail = before.split(" "), after.split(" ")
     if not separator or len(fields) < 6 or len(tail) < 2:
         return None
     return Mount(
-        mount_point=Path(_unescape(fields[4])),
+        mount_point=Path(unescaped(fields[4])),
         file_system=tail[0],
-        source=_unescape(tail[1]),
+        source=unescaped(tail[1]),
         device_number=fields[2],
         # Options of the mount and of the file system, such as "rw,noatime" and "rw,barrier=0".
         options=",".join(dict.fromkeys(",".join([fields[5], *tail[2:3]]).split(","))),
     )
 
 
-def _unescape(text: str) -> str:
+def unescaped(text: str) -> str:
     """Undo the kernel's octal escapes for blank, tab, newline and backslash."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
@@ -139,7 +140,7 @@ def _unescape(text: str) -> str:
 def mounts_below(folder: Path) -> list[Path]:
     """Return the mount points at `folder` and below it, the last mounted first."""
     try:
-        lines = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
+        lines = Path("/proc/self/mountinfo").read_text(errors="replace").split("\n")
     except OSError:
         return []
     points = [mount.mount_point for line in lines if (mount := _parse(line)) is not None]

@@ -48,7 +48,8 @@ def write_bytes(path: Path, content: bytes) -> None:
     try:
         # An object store may refuse to empty the file of an interrupted write.
         replacement.unlink(missing_ok=True)
-        descriptor = os.open(replacement, os.O_WRONLY | os.O_CREAT, FILE_MODE)
+        # A link that somebody makes meanwhile is not followed.
+        descriptor = os.open(replacement, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
         try:
             write_all(descriptor, content)
             os.fsync(descriptor)
@@ -89,16 +90,21 @@ def write_compact_json(path: Path, document: Any) -> None:
 def append_line(path: Path, document: Mapping[str, Any]) -> None:
     """Append one JSON line without secrets, and return when it is on the disk.
 
-    If a crash left half a line at the end, the new line begins after a line break.
+    If a crash left half a line at the end, the new line begins after a line break. Another name of
+    the file, in a copy of the store or elsewhere, keeps the content that it had.
     Raises: StoreError if the operating system refuses the file.
     """
     line = json.dumps(without_secrets(document), ensure_ascii=False, allow_nan=False) + "\n"
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, FILE_MODE)
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+        descriptor = os.open(path, flags, FILE_MODE)
         try:
-            size = os.fstat(descriptor).st_size
+            seen = os.fstat(descriptor)
+            size = seen.st_size
             if size and os.pread(descriptor, 1, size - 1) != b"\n":
                 line = "\n" + line
+            if seen.st_nlink > 1:
+                return write_bytes(path, path.read_bytes() + line.encode())
             write_all(descriptor, line.encode())
             os.fsync(descriptor)
         finally:
@@ -107,6 +113,7 @@ def append_line(path: Path, document: Mapping[str, Any]) -> None:
             sync_folder(path.parent)
     except OSError as error:
         raise refused(path, error) from error
+    return None
 
 
 class PrivateLines:

@@ -86,7 +86,7 @@ def test_a_crash_calls_nothing_of_a_tenant(
         run_sql(target, "CREATE EXTENSION amcheck SCHEMA public")
 
     with trapped(cluster, is_first=is_first, prepared=extension) as trap:
-        given = ("--crashes", "2", "--json")
+        given = ("--crashes", "2", "--json", "--confirm", f"{trap.target.database}@local")
         said = crash_own(pgdyno, cluster, elsewhere, *given, target=trap.target)
         refuse_traces([trap], "crash")
         assert said.document["acknowledged"] > 0, said.err

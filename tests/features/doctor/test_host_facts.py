@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
+import pytest
 from tests.features.doctor.machines import tree
 
 from pgdyno.features.doctor import host_files
 from pgdyno.features.doctor.host_facts import HostState, Limits, glance, read_host, window_between
 from pgdyno.observe.host.control_groups import GroupFolder, group_folders
 from pgdyno.observe.host.files import LocalFiles, ReceivedFiles
+from pgdyno.server.storage import mount_in
 
 THP = "sys/kernel/mm/transparent_hugepage/enabled"
 CLOCKS = "sys/devices/system/clocksource/clocksource0"
@@ -164,3 +166,28 @@ def test_a_process_that_was_sent_twice_is_one() -> None:
     files = ReceivedFiles({"/proc/stat": "cpu 1 0 0 9 0 0 0 0\n", "/proc/7/stat": line + line})
     [(name, _)] = glance(0, files).by_process.values()
     assert name == "java (x)"
+
+
+# The kernel escapes blanks and line ends, so that a name of a user cannot add a field or a line.
+# It does not escape the other blanks and line ends of Unicode.
+OTHERS = ("\x0b", "\x0c", "\x1c", "\x1e", "\x85", "\u2028", "\u00a0", "\u2003", "\x1f")
+
+
+@pytest.mark.parametrize("blank", OTHERS)
+@pytest.mark.parametrize("end", OTHERS)
+def test_the_name_of_a_mount_adds_no_line_and_no_field(end: str, blank: str) -> None:
+    forged = blank.join(("cgroup2", "/evil", "cgroup2", "rw", "0", "0"))
+    mounts = (
+        f"x{end}{forged} /home/eve/a fuse rw 0 0\ncgroup2 /sys/fs/my\\040group cgroup2 rw 0 0\n"
+    )
+    cgroup = f"0::/eve{end}s{blank}group\n"
+    top = PurePosixPath("/sys/fs/my group")
+    assert group_folders(cgroup, mounts, "memory") == [
+        GroupFolder(top / f"eve{end}s{blank}group", True),
+        GroupFolder(top, True),
+    ]
+    row = blank.join(("36", "1", "8:9", "/", "/data", "rw", "-", "ext4", "/dev/evil", "barrier=0"))
+    info = f"35 1 8:1 / / rw - ext4 /dev/sda rw\n40 35 0:9 / /home/eve/a{end}{row} rw - fuse x rw\n"
+    mount = mount_in(info, PurePosixPath("/data/base"))
+    assert mount is not None
+    assert mount.source == "/dev/sda"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.fixtures.clusters import run_sql
 from tests.fixtures.command import Command
+from tests.fixtures.prove import Figure
 
 from pgdyno.errors import SpecError
 from pgdyno.features.doctor.check_facts import CheckFacts
@@ -88,6 +89,12 @@ def test_defaults_need_no_attention_but_for_timing(tmp_path: Path) -> None:
         ("max_connections = 2000", "max_connections", "16 cores keep about 33"),
         ("maintenance_work_mem = 17GB", "maintenance_work_mem", "17 GB by hand + 3"),
         ("huge_pages = on", "huge_pages", "the server does not start unless"),
+        ("max_connections = 5000", "max_connections", "16 cores keep about 33"),
+        ("wal_sync_method = open_sync", "wal_sync_method", "open_sync"),
+        ("vacuum_freeze_min_age = 0", "vacuum_freeze_min_age", "0"),
+        ("constraint_exclusion = on", "constraint_exclusion", "planning takes longer"),
+        ("geqo = off", "geqo", "planning takes longer"),
+        ("synchronize_seqscans = off", "synchronize_seqscans", "reads all of it"),
         ("max_stack_depth = 100kB", "max_stack_depth", "ulimit -s"),
         ("max_stack_depth = 50MB", "max_stack_depth", "ulimit -s"),
         ("restart_after_crash = off", "restart_after_crash", "stays down"),
@@ -98,12 +105,17 @@ def test_defaults_need_no_attention_but_for_timing(tmp_path: Path) -> None:
         ("work_mem = 1kB", "work_mem", "must be from 64"),
     ],
 )
-def test_a_contradiction_is_found(tmp_path: Path, text: str, setting: str, words: str) -> None:
+def test_a_contradiction_is_found(
+    tmp_path: Path, text: str, setting: str, words: str, figure: Figure
+) -> None:
     reasons = [
         reason
         for reason in reviewed(tmp_path, text, major=18).attention
         if reason.setting == setting
     ]
+    what = "; ".join(reason.seen for reason in reasons) or "nothing"
+    asked = text.replace("\n", "; ")
+    figure(f"settings: {asked}", truth=f"{setting}: ... {words} ...", seen=what)
     assert any(words in reason.seen for reason in reasons), reasons
 
 

@@ -13,6 +13,7 @@ import pytest
 from tests.features.watch.examples import text_of
 from tests.features.watch.test_watch import Steps, once, request, sampled
 from tests.fixtures.clusters import connection, make_cluster, run_sql
+from tests.fixtures.prove import Figure
 from tests.truth.known_loads import FILLED, busy, function
 
 from pgdyno.features.watch.watch import watch
@@ -134,7 +135,7 @@ PARALLEL = (
 
 @pytest.mark.pg
 def test_a_watch_does_not_count_parallel_workers_as_transactions(
-    counting: ScratchCluster, tmp_path: Path
+    counting: ScratchCluster, tmp_path: Path, figure: Figure
 ) -> None:
     run_sql(counting.target, FILLED[0].replace("pages", "scanned"))
     run_sql(counting.target, FILLED[1].replace("pages", "scanned"))
@@ -158,7 +159,11 @@ def test_a_watch_does_not_count_parallel_workers_as_transactions(
     document: dict[str, Any] = outcome.document
     [first, *_, last] = ended
     truth = (len(ended) - 1) / (last - first)
-    print(truth, document["tps"], document["sentence"])
+    figure(
+        "tps of a watch over queries with 2 parallel workers",
+        truth=f"{truth:.3g} tps, 18: to a factor of 2, 15: 'at most'",
+        seen="at most " * document["tps_counts_parallel_workers"] + f"{document['tps']:.3g} tps",
+    )
     if counting.binaries.version.startswith("18"):
         assert not document["tps_counts_parallel_workers"]
         # Leaders report up to a second late. Without a correction there were five for each query.

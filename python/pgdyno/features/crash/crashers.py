@@ -209,6 +209,7 @@ class OwnCrasher:
                     host=seen.host,
                     is_marked=present.is_marked,
                     others=seen.others,
+                    landlords=datasets.landlords(connection),
                     confirmed=request.confirm,
                 ),
                 tables=present.tables,

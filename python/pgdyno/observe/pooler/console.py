@@ -110,8 +110,8 @@ def listening_inodes(port: int, *, tcp: str, unix: str) -> set[str]:
         words = line.split()
         if len(words) > 9 and words[3] == _LISTENING and words[1].endswith(f":{port:04X}"):
             inodes.add(words[9])
-    for line in unix.splitlines():
-        words = line.split()
+    for line in unix.split("\n"):
+        words = line.split(maxsplit=7)
         if len(words) > 7 and words[7].endswith(f"/.s.PGSQL.{port}"):
             inodes.add(words[6])
     return inodes
