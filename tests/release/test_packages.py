@@ -20,7 +20,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from license_expression import get_spdx_licensing
 from tests.fixtures import needs
 from tests.fixtures.networks import without_network
-from tests.release.offline import ROOT, ran
+from tests.release.offline import ROOT, ran, tried
 
 BIN = Path(sys.executable).parent
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
@@ -47,15 +47,15 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def wheel_of_engine(folder: Path, version: str) -> Path:
+def wheel_of_engine(folder: Path, version: str, tag: str = "any") -> Path:
     """Make a wheel of the engine that has only metadata."""
-    path = folder / f"pgdyno_engine-{version}-py3-none-any.whl"
+    path = folder / f"pgdyno_engine-{version}-py3-none-{tag}.whl"
     place = f"pgdyno_engine-{version}.dist-info"
     with zipfile.ZipFile(path, "w") as archive:
         metadata = f"Metadata-Version: 2.1\nName: pgdyno-engine\nVersion: {version}\n"
         archive.writestr(f"{place}/METADATA", metadata)
-        tag = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        archive.writestr(f"{place}/WHEEL", tag)
+        about = f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-{tag}\n"
+        archive.writestr(f"{place}/WHEEL", about)
         archive.writestr(f"{place}/RECORD", "")
     return path
 
@@ -76,7 +76,8 @@ def test_the_wheel_is_small_and_needs_the_engine_of_its_version(wheel: Path) -> 
     assert "program_help.json" in listed
     assert "shells/candidates.awk" in listed
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert f"pgdyno-engine=={VERSION}" in project["dependencies"]
+    assert f"pgdyno-engine=={VERSION} ; python_version >= '3.11'" in project["dependencies"]
+    assert all("python_version >= '3.11'" in needed for needed in project["dependencies"])
     engine = tomllib.loads((ROOT / "crates/pgdyno-engine/pyproject.toml").read_text())["project"]
     assert engine["version"] == VERSION
 
@@ -135,22 +136,46 @@ def test_pip_takes_the_wheel_if_there_is_one(installed: Path, tmp_path: Path) ->
     assert (tmp_path / f"here/pgdyno_engine-{VERSION}.dist-info").exists()
 
 
+def test_pip_without_glibc_refuses_although_there_is_a_wheel_for_glibc(
+    installed: Path, tmp_path: Path
+) -> None:
+    ran(ROOT / "scripts/no-engine", tmp_path)
+    wheel_of_engine(tmp_path, VERSION, f"manylinux2014_{platform.machine()}")
+    pip = [installed / "bin/python", "-m", "pip", "install", "--no-index", "--no-deps"]
+    pip += ["--find-links", tmp_path, "pgdyno-engine"]
+    # Python's own way to say that a machine takes no wheels for glibc.
+    switch = tmp_path / "switch"
+    switch.mkdir()
+    (switch / "_manylinux.py").write_text("def manylinux_compatible(*_): return False\n")
+    done = tried(*pip, "--target", tmp_path / "musl", PYTHONPATH=str(switch))
+    assert done.returncode != 0
+    assert f"pgdyno-engine {VERSION} has no wheel for this machine" in done.stdout + done.stderr
+    ran(*pip, "--target", tmp_path / "glibc")
+
+
+# pip in a Python that says that it is an older one.
+_OLDER = """
+import platform, runpy, sys
+class Version(tuple):
+    major, minor, micro, releaselevel, serial = 3, 10, 12, "final", 0
+sys.version_info = Version((3, 10, 12, "final", 0))
+platform.python_version = lambda: "3.10.12"
+platform.python_version_tuple = lambda: ("3", "10", "12")
+runpy.run_module("pip", run_name="__main__")
+"""
+
+
 def test_an_older_python_is_refused_with_the_version_that_is_needed(
     wheel: Path, installed: Path, tmp_path: Path
 ) -> None:
     with zipfile.ZipFile(wheel) as archive:
         metadata = archive.read(f"pgdyno-{VERSION}.dist-info/METADATA").decode()
     assert "Requires-Python: >=3.11" in metadata
-    asked = ("--no-index", "--no-deps", "--find-links", wheel.parent, "--only-binary", ":all:")
-    where = ("--python-version", "3.10", "--dest", tmp_path)
-    done = subprocess.run(
-        [installed / "bin/python", "-m", "pip", "download", *asked, *where, "pgdyno"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    # The folder has none of the packages that the lab needs, and pip asks for them in any order.
+    asked = ("install", "--no-index", "--find-links", wheel.parent, "--target", tmp_path)
+    done = tried(installed / "bin/python", "-c", _OLDER, *asked, "--ignore-installed", "pgdyno")
     assert done.returncode != 0
-    assert "'pgdyno' requires a different Python: 3.10.0 not in '>=3.11'" in done.stderr
+    assert "'pgdyno' requires a different Python: 3.10.12 not in '>=3.11'" in done.stderr
 
 
 def test_the_debian_package_installs_into_an_empty_root(wheel: Path, tmp_path: Path) -> None:

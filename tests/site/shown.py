@@ -36,6 +36,37 @@ class Shown:
         return words[0] if first == "pgdyno" else first
 
 
+# The words that begin a line of an output; variants and results have names of their own.
+_LABEL = re.compile(r"^([a-z][\w /-]*?)(?: {2,}|$)", re.MULTILINE)
+# Lines that only some results have.
+_SOMETIMES = {"repeated", "confound", "differs", "not shown", "statement", "time", "more", "done"}
+_SOMETIMES |= {"good", "memory", "tables", "waits", "mean"}
+
+
+def labels(output: str) -> list[str]:
+    """Return the words that begin the lines of an output, each once, without those of a result."""
+    return [word for word in dict.fromkeys(_LABEL.findall(output)) if word not in _SOMETIMES]
+
+
+def outputs() -> dict[str, list[str]]:
+    """Return the labels of an output that a page shows, by the command that is said to print it.
+
+    An output stands below its command, in the same block or in the next one.
+    """
+    shown: dict[str, list[str]] = {}
+    for path in DOCUMENTS:
+        text, before, end = path.read_text(), "", 0
+        for block in BLOCKS.finditer(text):
+            typed = [shown.typed for shown in _lines(path.name, block[2], "")]
+            is_whole = block[2].startswith("$ ")
+            if is_whole and typed:
+                shown[typed[0]] = labels(re.sub(r"^\$ .*(?:\n .*)*", "", block[2]))
+            elif not typed and before and not text[end : block.start()].strip():
+                shown[before] = labels(block[2])
+            before, end = typed[-1] if typed and not is_whole else "", block.end()
+    return {typed: words for typed, words in shown.items() if words}
+
+
 def commands() -> list[Shown]:
     """Return each command once, with the first page that shows it."""
     first_shown: dict[str, Shown] = {}

@@ -17,10 +17,11 @@ from tests.fixtures.command import Command
 from tests.fixtures.programs import required
 from tests.site.readers import Reader
 from tests.site.shorter import FORMS, GATES, NOT_RUN, RIGHT, reason_not_to_run, words_for
-from tests.site.shown import DOCUMENTS, Shown, commands
+from tests.site.shown import DOCUMENTS, Shown, commands, labels, outputs
 from tests.tidy.source import ROOT
 
 COMMANDS = commands()
+OUTPUTS = outputs()
 RUN = [shown for shown in COMMANDS if not reason_not_to_run(shown)]
 # Seconds of a command, where it takes more than two.
 _SECONDS = {
@@ -132,6 +133,9 @@ def carry_out(shown: Shown, reader: Reader, command: Command, place: Path) -> No
     assert said.code in right, f"{words}\n{said.out}\n{said.err}"
     assert "Traceback" not in said.out + said.err
     assert said.out or said.err
+    # What the page shows has today's lines, in today's order.
+    on_page = OUTPUTS.get(shown.typed, [])
+    assert [word for word in labels(said.out) if word in on_page] == on_page, said.out
     return None
 
 
