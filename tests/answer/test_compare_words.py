@@ -106,6 +106,8 @@ def test_a_reason_needs_a_part_whose_change_is_certain() -> None:
         (ratio(0.5, 0.2, 4.0), "-50 % (-80 to +300)"),
         (ratio(1.0001, 0.9990, 1.0012), "0.01 % (-0.10 to +0.12)"),
         (without_interval(1.03, "1"), "+3.0 % (no interval yet)"),
+        (ratio(208.04, 155.4, 278.5), "210 times (160 to 280)"),
+        (ratio(12.0, 8.0, 18.0), "+1,100 % (700 to 1,700)"),
     ],
 )
 def test_a_ratio_is_shown_as_a_change(change: object, text: str) -> None:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from pgdyno.analysis.estimate import Estimate
 
 
+# From this ratio on a change is in times, because +20,704 % is hard to read.
+_TIMES_MIN = 10
+
+
 def decimals_of(estimate: Estimate) -> int:
     """Return the decimal place (negative: tens, hundreds) that the interval of `estimate` supports.
 
@@ -97,9 +101,12 @@ def _rounding_decimals(half_width: float) -> int:
 def change_text(ratio: Estimate, *, without: str = " (no interval yet)") -> str:
     """Return a ratio as a change: "+37.1 % (35.0 to 39.4)", "-8 % (-11 to +2)".
 
-    An end has a plus sign only if the other end has a minus sign.
+    An end has a plus sign only if the other end has a minus sign. A large ratio is a number of
+    times: "210 times (160 to 280)".
     Args: without, the text after a value that has no interval.
     """
+    if min(ratio.value, ratio.value if ratio.low is None else ratio.low) >= _TIMES_MIN:
+        return f"{value_words(ratio)} times{range_words(ratio) or without}"
     value = (ratio.value - 1) * 100
     if ratio.low is None or ratio.high is None:
         return f"{_signed(value, 1)} %{without}"

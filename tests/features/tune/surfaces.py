@@ -49,6 +49,7 @@ class Simulated:
     apart: frozenset[str] = frozenset()
     slow: frozenset[str] = frozenset()
     long_s: float = 33
+    turn_noise: float = 1
 
     @property
     def space(self) -> list[Dimension]:
@@ -131,7 +132,8 @@ def tuned(server: Simulated, seed: int) -> Tuned:
 def _goal(server: Simulated, step: TrialStep, rng: np.random.Generator, drift: float) -> float:
     noise = rng.standard_t(3) / math.sqrt(3) if server.has_tails else rng.normal()
     true = server.surface({**server.now, **step.candidate.settings})
-    return true + server.noise_ratio * noise + drift
+    noise *= server.noise_ratio * (server.turn_noise if step.in_turns else 1)
+    return true + noise + drift
 
 
 def _machine(server: Simulated, rng: np.random.Generator) -> Callable[[float], float]:

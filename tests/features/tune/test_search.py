@@ -357,17 +357,34 @@ def test_a_class_that_is_not_allowed_is_never_chosen() -> None:
     assert "work_mem" not in {setting.setting for setting in chosen}
 
 
+def test_without_a_proof_the_answer_says_what_to_do() -> None:
+    for gain, advice in (
+        (0.3, "to know more, measure the best value alone: --setting work_mem=64MB"),
+        (-0.3, "nothing that was tried looks better so far"),
+    ):
+        course = tuning(settings=("work_mem=4MB,64MB",), budget_s=40)
+        while (step := course.next()) is not None:
+            noise = 0.4 * (step.round % 2)
+            goal = (gain + noise) * (step.candidate is not course.base)
+            course.take(TrialResult(step, goal, 8 * S_NS))
+        answer = findings(course)
+        assert answer.verdict == "not known"
+        assert answer.next_step().startswith("keep your settings")
+        assert answer.next_step().endswith(advice)
+
+
 def test_the_time_of_the_runs_is_split_by_purpose() -> None:
     quick = {"load": 6 * S_NS, "reset": S_NS, "reload": S_NS // 10, "start": 2 * S_NS}
     restarted = {"load": 6 * S_NS, "reset": S_NS, "restart": 2 * S_NS, "start": 5 * S_NS}
-    budget = time_spent([8 * S_NS, 12 * S_NS], [quick, restarted])
+    budget = time_spent([8 * S_NS, 12 * S_NS], [quick, restarted], [4 * S_NS, 5 * S_NS])
     assert budget is not None
     assert budget.sentence() == (
-        "20 s: load 60 %, reset 10 %, restarts 10 %, loading data 0 %, overhead 20 %; without a"
-        " restart, a run started after 2.0 s (median), 2.0 s (longest)"
+        "20 s: measured 45 %, warm-up 15 %, reset 10 %, restarts 10 %, overhead 20 %"
     )
-    slowed = time_spent([8 * S_NS, 12 * S_NS], [quick, restarted], failed_ns=5 * S_NS)
+    slowed = time_spent([8 * S_NS, 12 * S_NS], [quick, restarted], [0, 0], failed_ns=5 * S_NS)
     assert slowed is not None
     assert slowed.total_s == 25
     assert "failed or repeated runs 20 %" in slowed.sentence()
-    assert time_spent([8 * S_NS, 8 * S_NS], [quick, {}]) is None, "a result of an earlier version"
+    assert time_spent([8 * S_NS, 8 * S_NS], [quick, {}], [0, 0]) is None, (
+        "a result of an earlier version"
+    )

@@ -141,6 +141,15 @@ def test_a_first_pair_far_above_the_noise_is_repeated_before_slower_kinds_of_run
     assert share([set(outcome.proposed) == {"shared_buffers"} for outcome in outcomes]) >= 0.8
 
 
+def test_turns_that_scatter_much_leave_the_time_to_runs_that_tell_more() -> None:
+    surface = planted(math.log(1.4), "checkpoint_timeout")
+    server = Simulated(surface, (), 6, RULES, 0.05, True, 720, 10, turn_s=TURN_S)
+    slow = frozenset(("max_wal_size", "checkpoint_timeout"))
+    server = replace(server, apart=frozenset(("shared_buffers",)), slow=slow, long_s=26)
+    outcomes = [tuned(replace(server, turn_noise=20), seed) for seed in range(SHORT // 2)]
+    assert share([set(outcome.proposed) == {"checkpoint_timeout"} for outcome in outcomes]) >= 0.8
+
+
 def test_a_value_that_is_a_third_faster_is_found_within_four_minutes() -> None:
     server = Simulated(one_value, (3,), noise_ratio=0.1, budget_s=240)
     outcomes = [tuned(server, seed) for seed in range(SHORT)]

@@ -75,6 +75,7 @@ def tune_answer(seen: Measurements) -> Answer:
         budget=time_spent(
             [visit.took_ns for visit in ran],
             [visit.spent_ns for visit in ran],
+            [visit.planned.measure_ns or 0 for visit in ran],
             failed_ns=sum(visit.failed_ns for visit in ran),
         ),
         losses=_losses(seen, design, history),

@@ -15,7 +15,13 @@ from pgdyno.features.tune.trial import BASE
 from pgdyno.quantities import counted
 from pgdyno.report import forest
 from pgdyno.report.about_blocks import about_blocks, first_lines, head_of
-from pgdyno.report.block_charts import ForestBlock, RowList, SentenceBlock, figure_text
+from pgdyno.report.block_charts import (
+    ForestBlock,
+    RowList,
+    SentenceBlock,
+    TableRow,
+    figure_text,
+)
 from pgdyno.report.block_lists import CodeBlock
 from pgdyno.report.blocks import (
     Block,
@@ -70,6 +76,8 @@ def _blocks(findings: ExperimentFindings, tuned: TuneFindings) -> Iterator[Block
     tone: Tone = "good" if tuned.verdict == "better" else "plain"
     verdict = verdict_of(findings.sentence)
     yield SentenceBlock("answer", findings.sentence, verdict, tone)
+    if step := tuned.next_step():
+        yield LabelledLine("next", step)
     for setting in tuned.weakens_durability:
         risk = f"{setting.name} = {setting.new}: "
         loss = loss_words([setting.name], setting.new, tuned.losses)
@@ -96,10 +104,18 @@ def _blocks(findings: ExperimentFindings, tuned: TuneFindings) -> Iterator[Block
     contrasts = findings.compare.contrasts if findings.compare is not None else ()
     place = "contrasts.{}".format
     for section in compare_sections(findings, lambda of: place(contrasts.index(of))):
-        # The text has the proposed settings, and no list of variants.
-        kept = (block for block in section.blocks if not isinstance(block, RowList))
+        # The text has the proposed settings, so it has no list of variants, and nothing that
+        # differs.
+        kept = (_in_full(block) for block in section.blocks if not isinstance(block, RowList))
         yield replace(section, blocks=tuple(kept))
     yield from about_blocks(findings)
+
+
+def _in_full(block: Block) -> Block:
+    """Return a block whose tables the short text leaves out."""
+    if not isinstance(block, TableRow):
+        return block
+    return TableRow(tuple(replace(table, short_row_count=0) for table in block.tables))
 
 
 def _effects(tuned: TuneFindings) -> Iterator[forest.ForestRow]:

@@ -8,14 +8,19 @@ from dataclasses import dataclass
 
 from pgdyno.quantities import percent
 
+# Smaller shares are not named.
+_SMALL = 0.005
+
 
 @dataclass(frozen=True, slots=True)
 class TimeSpent:
     """How the time of all runs was spent, as shares.
 
-    `total_s`: the time that passed. `overhead_ratio`: everything that is not load, reset, restart,
-    loading of data or a failed run. `start_s_median` and `start_s_max`: from the decision to the
-    load, of runs without restart and loading of data; None without such a run.
+    `total_s`: the time that passed. `load_ratio`: the load with its warm-up; `measured_ratio`: the
+    part of it that counts, None if runs have no planned length. `overhead_ratio`: everything that
+    is not load, reset, restart, loading of data or a failed run. `start_s_median` and
+    `start_s_max`: from the decision to the load, of runs without restart and loading of data; None
+    without such a run.
     """
 
     total_s: float
@@ -27,37 +32,37 @@ class TimeSpent:
     overhead_ratio: float
     start_s_median: float | None
     start_s_max: float | None
+    measured_ratio: float | None = None
 
     def sentence(self) -> str:
-        """Return "118 s: load 82 %, reset 6 %, restarts 5 %, loading data 0 %, overhead 7 %"."""
+        """Return "118 s: measured 72 %, warm-up 10 %, reset 6 %, restarts 5 %, overhead 7 %"."""
+        load = [("load", self.load_ratio)]
+        if self.measured_ratio is not None:
+            warm_ratio = self.load_ratio - self.measured_ratio
+            load = [("measured", self.measured_ratio), ("warm-up", warm_ratio)]
         parts = (
-            ("load", self.load_ratio),
+            *load,
             ("reset", self.reset_ratio),
             ("restarts", self.restart_ratio),
             ("loading data", self.loading_ratio),
-            *([("failed or repeated runs", self.failed_ratio)] if self.failed_ratio else []),
+            ("failed or repeated runs", self.failed_ratio),
             ("overhead", self.overhead_ratio),
         )
-        shares = ", ".join(f"{name} {percent(share)}" for name, share in parts)
-        starts = ""
-        if self.start_s_median is not None and self.start_s_max is not None:
-            starts = (
-                f"; without a restart, a run started after {self.start_s_median:.1f} s (median),"
-                f" {self.start_s_max:.1f} s (longest)"
-            )
-        return f"{self.total_s:,.0f} s: {shares}{starts}"
+        shares = ", ".join(f"{name} {percent(share)}" for name, share in parts if share > _SMALL)
+        return f"{self.total_s:,.0f} s: {shares}"
 
 
 def time_spent(
     took_ns: Sequence[int],
     spent_ns: Sequence[Mapping[str, int]],
+    measured_ns: Sequence[int],
     *,
     failed_ns: int = 0,
 ) -> TimeSpent | None:
     """Return how the time of runs was spent; None if an older result does not have it.
 
-    Args: took_ns, the whole time of each run; spent_ns, for each run part -> time; failed_ns, the
-    time of failed runs.
+    Args: took_ns, the whole time of each run; spent_ns, for each run part -> time; measured_ns, its
+    planned length, 0 without one; failed_ns, the time of failed runs.
     """
     total_ns = sum(took_ns) + failed_ns
     if not total_ns or not all(spent_ns):
@@ -82,4 +87,7 @@ def time_spent(
         overhead_ratio=1 - sum(known) - failed_ns / total_ns,
         start_s_median=statistics.median(starts_s) if starts_s else None,
         start_s_max=max(starts_s, default=None),
+        measured_ratio=min(sum(measured_ns) / total_ns, share("load"))
+        if any(measured_ns)
+        else None,
     )

@@ -11,7 +11,8 @@ from pgdyno.features.tune.trial import Length
 
 # The candidate with the highest mean plus this number of standard errors is measured next.
 _OPTIMISM = 1.5
-# The standard error of a pair while no scatter is known; it only orders the candidates.
+# The standard error of a pair while no scatter is known, and a usual effect. They only order the
+# candidates.
 _SCATTER = 0.3
 # A value this number of standard deviations above zero is measured again before untried ones.
 _OUTSTANDING = 4.0
@@ -22,7 +23,11 @@ _PAIRS_OF_BEST = 2
 
 
 def ranked(open_arms: Sequence[Arm], noises: Mapping[Length, Noise]) -> list[Arm]:
-    """Return the arms, the most promising first. Args: noises, by length."""
+    """Return the arms, the most promising first. Args: noises, by length.
+
+    A mean counts less if its length of run scatters much, and the optimism is that of the length
+    that scatters least. So noise makes no arm promising.
+    """
     known = [noise.deviation_ratio for noise in noises.values() if noise.is_known]
 
     def promise(arm: Arm) -> float:
@@ -31,7 +36,10 @@ def ranked(open_arms: Sequence[Arm], noises: Mapping[Length, Noise]) -> list[Arm
             return -have
         scatter = noise.deviation_ratio if noise.is_known else max(known, default=_SCATTER)
         if have:
-            return arm.mean_ratio + _OPTIMISM * scatter / math.sqrt(have)
+            reliable = have / (have + (scatter / _SCATTER) ** 2)
+            return arm.mean_ratio * reliable + _OPTIMISM * min(known, default=scatter) / math.sqrt(
+                have
+            )
         return math.inf if arm.hint_ratio is None else arm.hint_ratio + _OPTIMISM * scatter
 
     return sorted(open_arms, key=promise, reverse=True)

@@ -41,6 +41,7 @@ _SHOWN = 3
 _OF_TURNS, _NEEDS_OF_TURNS = ("tps", "wal_per_tx"), (None, "full-page images")
 # A turn lasts so long, or longer if fewer than this number of transactions would end in it.
 _TURN_NS, _TURN_MAX_NS, _TURN_COUNT = 2_500_000_000, 4_000_000_000, 20
+_TURN_WAL_MAX_NS = 10_000_000_000
 # A setting with such a need has runs that last this part of the time, at most a minute.
 _SLOW_NEEDS, _LONG_SHARE, _LONG_MAX_NS = ("checkpoint", "autovacuum"), 24, 60_000_000_000
 # One checkpoint more or less does not change a run with this number much.
@@ -145,7 +146,7 @@ class Tune(Design[TuneDesign]):
         if not step.in_turns:
             return replace(run, restarts=tuning.round_restarts)
         turns = tuple(self.variant_of(due.candidate) for due in tuning.due())
-        turn_ns = _turn_ns(history)
+        turn_ns = self._turn_ns(history)
         reason = f"{len(turns)} turns of {duration_text(turn_ns)}"
         return replace(
             run,
@@ -418,13 +419,26 @@ class Tune(Design[TuneDesign]):
             at_once=self.at_once(dimension.name for dimension in space),
             slow=self.slow,
             step_ns={
-                "turn": _turn_ns(history),
+                "turn": self._turn_ns(history),
                 "run": workload.duration_ns + warm_ns + _AROUND_NS,
                 "long run": self.long_ns + warm_ns + _AROUND_NS,
             },
             refusal=self._refusal,
         )
         return Tuning(asked)
+
+    def _turn_ns(self, history: History) -> int:
+        """Return how long a turn lasts, by the throughput of the pilot.
+
+        WAL per transaction depends on the time since the checkpoint, so a turn lasts from one
+        checkpoint that the load forces to the next.
+        """
+        tps = max((pilot.tps for pilot in pilots(history)), default=0.0)
+        wanted_ns = round(1e9 * _TURN_COUNT / tps) if tps else _TURN_NS
+        turn_ns = min(max(_TURN_NS, wanted_ns), _TURN_MAX_NS)
+        if self.metric == "wal_per_tx":
+            turn_ns = max(turn_ns, min(self.asked.checkpoint_every_ns or 0, _TURN_WAL_MAX_NS))
+        return turn_ns
 
     def _refusal(self, candidate: Candidate) -> str:
         """Return why a candidate must not run: its settings allow more memory than `keep` does."""
@@ -472,13 +486,6 @@ class Tune(Design[TuneDesign]):
         if value <= 0:
             return None
         return math.log(value) if self.is_more_better else -math.log(value)
-
-
-def _turn_ns(history: History) -> int:
-    """Return how long a turn lasts, by the throughput of the pilot."""
-    tps = max((pilot.tps for pilot in pilots(history)), default=0.0)
-    wanted_ns = round(1e9 * _TURN_COUNT / tps) if tps else _TURN_NS
-    return min(max(_TURN_NS, wanted_ns), _TURN_MAX_NS)
 
 
 def _id(seen: Measured) -> str:

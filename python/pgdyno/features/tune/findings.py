@@ -157,6 +157,22 @@ class TuneFindings:
             )
         return f"not known: {'; '.join(self._open_words())}"
 
+    def next_step(self) -> str:
+        """Return what to do if nothing is proved better; "" if the answer says it."""
+        compared = [trial for trial in self.tried if trial.ratio is not None]
+        if self.verdict == "better" or not compared or any(t.is_proved_together for t in compared):
+            return ""
+        if self.verdict == "no better":
+            return "keep your settings: nothing that was tried is worth a change"
+        single = (t for t in compared if t.decision == "not known" and not t.is_together)
+        best = next(single, None)
+        if best is not None and best.ratio is not None:
+            gain_ratio = best.ratio.value - 1 if self.is_more_better else 1 - best.ratio.value
+            if gain_ratio > 0:
+                alone = f"--setting {best.name}"
+                return f"keep your settings; to know more, measure the best value alone: {alone}"
+        return "keep your settings: nothing that was tried looks better so far"
+
     def _open_words(self) -> list[str]:
         """Return what is known of the best open value, and what is missing."""
         is_over = self.reason in ("", TIME_OVER, INTERRUPTED)
