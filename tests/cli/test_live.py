@@ -29,7 +29,7 @@ def test_only_work_that_lasts_is_named(
     wait_s: float,
     is_named: bool,
 ) -> None:
-    monkeypatch.setattr(live_lines, "_WAIT_S", wait_s)
+    monkeypatch.setattr(live_lines.output, "_WAIT_S", wait_s)
     named = threading.Event()
     note = live_lines.output.note
 

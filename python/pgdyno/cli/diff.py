@@ -54,7 +54,8 @@ def command(first: str, second: str, store: Path | None, json_to: str | None, ve
     kept = Store.default(store)
     (folder_a, a), (folder_b, b) = (_found(kept, handle) for handle in (first, second))
     _refuse_without_runs(folder_a, folder_b)
-    first_result, other = answered(folder_a), answered(folder_b)
+    with output.doing("reading the measurements of both results"):
+        first_result, other = answered(folder_a), answered(folder_b)
     runs = _numbers_of(first_result, a), _numbers_of(other, b)
     rows = list(_rows(*runs))
     of_loads = list(_loads_differing((folder_a, first_result), (folder_b, other)))

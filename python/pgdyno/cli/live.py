@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,8 +14,6 @@ from pgdyno.quantities import duration_text, fixed, milliseconds, plain_decimals
 
 _LIVE_EVERY_NS = 250_000_000
 _PLAIN_EVERY_NS = 10_000_000_000
-# Work that lasts longer is named.
-_WAIT_S = 2.0
 
 
 @dataclass(slots=True)
@@ -54,14 +51,8 @@ class Live(RunProgress):
     @contextmanager
     def doing(self, words: str) -> Iterator[None]:
         """Name the work of the block if it lasts longer than two seconds."""
-        say = output.live if output.is_terminal() else output.note
-        timer = threading.Timer(_WAIT_S, say, [f"{words} ..."])
-        timer.daemon = True
-        timer.start()
-        try:
+        with output.doing(words):
             yield
-        finally:
-            timer.cancel()
 
     def ended(self) -> None:
         """Erase the live line, or write the last state of the run as a line."""

@@ -8,6 +8,9 @@ import re
 import shutil
 import sys
 import textwrap
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 from pgdyno.errors import StoreError
@@ -21,6 +24,8 @@ _WIDTH_MIN = 72
 # Width of a terminal that does not report its width.
 _WIDTH_USUAL = 80
 _LABEL = re.compile(r"\S+  +")
+# Work that lasts longer is named.
+_WAIT_S = 2.0
 _live_lines = 0
 
 
@@ -100,6 +105,18 @@ def live(*lines: str) -> None:
     shown = [text[: columns - 1] for text in texts]
     _write(sys.stderr, _erasing() + "\n".join(shown))
     _live_lines = len(shown)
+
+
+@contextmanager
+def doing(words: str) -> Iterator[None]:
+    """Name the work of the block if it lasts longer than two seconds."""
+    timer = threading.Timer(_WAIT_S, live if is_terminal() else note, [f"{words} ..."])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def clear_live() -> None:

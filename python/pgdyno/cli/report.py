@@ -45,9 +45,10 @@ def command(result: str, store: Path | None, file: Path | None, form: str | None
     folder = Store.default(store).find(result)
     form = _form_of(file, form)
     path = file or folder.folder / f"report.{form}"
-    contents = _contents(folder, path, form)
-    signals.check()  # From here on, a signal does not interrupt the writing.
-    _write(folder, contents, is_kept=file is None)
+    with output.doing("reading the measurements and drawing their report"):
+        contents = _contents(folder, path, form)
+        signals.check()  # From here on, a signal does not interrupt the writing.
+        _write(folder, contents, is_kept=file is None)
     output.data(str(path.absolute()))
     return 0
 

@@ -63,7 +63,9 @@ def command(result: str, store: Path | None, json_to: str | None, verbose: bool)
             shown = shortened(shown, f"pgdyno show -v {folder.number}")
         options.write(shown, text, json_to)
     else:
-        show(answered(folder), json_to, None, is_whole=verbose)
+        with output.doing("reading the measurements"):
+            findings = answered(folder)
+        show(findings, json_to, None, is_whole=verbose)
     return 0
 
 

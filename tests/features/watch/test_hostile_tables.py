@@ -87,7 +87,7 @@ def test_advice_about_a_table_with_a_hostile_name_is_one_statement_about_this_ta
 ) -> None:
     table = TableFacts(name, name, 1000.0, 10, ())
     column = ColumnFacts(ColumnCondition("", "", name, "="), "")
-    _, step = _why(table, column)
+    _, step = _why(table, column, 1.0)
     assert step.isprintable()
     assert "  " not in step
     [statement] = statements_of(step.removesuffix(", on a copy first"), where="the advice")

@@ -51,6 +51,8 @@ def healthy(target: Target) -> Iterator[tuple[str, AbstractContextManager]]:
     run_sql(target, "VACUUM ANALYZE shipments")
     asked = loop("SELECT count(*) FROM shipments WHERE state = %s", lambda turn: turn % 20)
     yield "an index-only scan that needs no table", several(target, "shop", asked, 2)
+    ordinary = loop("SELECT min(id) FROM shipments WHERE state = %s", lambda turn: turn % 20)
+    yield "an ordinary index scan", several(target, "shop", ordinary, 2)
     put = loop("INSERT INTO items VALUES (0, 0)")
     yield "a table that grows slowly", several(target, "logger", put, 3)
     own = loop("SELECT note FROM orders WHERE id = %s", lambda turn: 1 + turn % 50000)

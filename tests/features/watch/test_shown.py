@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.features.watch.samples import SECOND_NS, database
+from tests.outputs.rendered import stored_results
 
 from pgdyno.cli import output
+from pgdyno.features.watch.segments import document_again
 from pgdyno.features.watch.tally import Tally
+from pgdyno.features.watch.verbs import watch as verb
 from pgdyno.features.watch.verbs.watch import WatchLines
 from pgdyno.report.text_page import one_line
 
@@ -51,3 +56,21 @@ def test_without_a_terminal_the_first_line_comes_as_soon_as_something_was_counte
 def test_a_long_statement_is_cut_where_its_room_ends() -> None:
     assert one_line("UPDATE  pgbench_accounts\n SET abalance = 1", 20) == "UPDATE pgbench_acco…"
     assert one_line("SELECT 1", 8) == "SELECT 1"
+
+
+def test_the_answer_is_printed_before_the_page_is_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [folder] = [kept for name, kept in stored_results(tmp_path) if name == "stored-format-1-watch"]
+    printed: list[str] = []
+
+    def draw(*_: object) -> str:
+        printed.append(capsys.readouterr().out)
+        return "<html></html>"
+
+    monkeypatch.setattr(verb, "answer_page", draw)
+    given = {"verbose": False, "compared": None, "json_to": None}
+    verb._show(given, folder, document_again(folder), None)
+    assert "\nanswer " in printed[0]
+    assert "\nreport " not in printed[0]
+    assert capsys.readouterr().out.startswith("report ")

@@ -250,6 +250,21 @@ def test_sessions_at_work_are_the_servers_count_without_our_own() -> None:
     )
 
 
+def test_the_sentence_says_when_the_server_has_little_to_do() -> None:
+    seen = tally()
+    for second in range(31):
+        counts = {"active_time_ns": 7 + second * 100_000_000, "own_active_ns": 0}
+        counts |= {"own_active_least_ns": 0}
+        seen.take("database", database(second, 4_000 * second, **counts))
+        for look in range(10):
+            seen.take("waits", waits(("", 1, 1)) if look == 0 else nobody())
+    said = sentence(seen, WatchedWork.of(seen))
+    assert said.startswith("3,998 tps, 0.1")
+    assert said.endswith(
+        "the server mostly waits for its clients: look at the application and the network"
+    )
+
+
 def reading(*, read_ns: int, active_ns: int = 2_000_000_000) -> Tally:
     """Return a watch of 30 s with these growths each second; samples see a quarter of it reading.
 

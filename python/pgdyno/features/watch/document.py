@@ -32,6 +32,8 @@ _GAPS_SHOWN = 100
 _SEED = 20_261_122
 # A finding is the answer of a watch if it takes this share of DB time, or if it gets worse.
 _ANSWER_RATIO = 0.1
+# With more transactions and fewer sessions at work, what is slow is outside of the server.
+_BUSY_TPS, _IDLE_SESSIONS = 50.0, 0.5
 
 Document = dict[str, Any]
 
@@ -139,7 +141,10 @@ def sentence(tally: Tally, work: WatchedWork) -> str:
         return "nothing was observed"
     most = "at most " * total.has_uncounted_workers
     text = f"{most}{total.tps:,.0f} tps, {_sessions_words(at_work, tally.peak_sessions)}"
-    if total.by_event.total() >= SIGHTINGS_MIN:
+    active = (at_work.mean.high or at_work.mean.value) if at_work is not None else _IDLE_SESSIONS
+    if active < _IDLE_SESSIONS and total.tps >= _BUSY_TPS:
+        text += "; the server mostly waits for its clients: look at the application and the network"
+    elif total.by_event.total() >= SIGHTINGS_MIN:
         [(event, share)] = work.largest(1)
         text += f"; {100 * share.value:.0f} % of DB time is {event or NOT_INSTRUMENTED}"
     if tally.gap_count:

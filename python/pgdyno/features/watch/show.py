@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
 class WatchShow:
     """Receives what happens in a watch. This class is silent; the command line's prints."""
+
+    def doing(self, _words: str, /) -> AbstractContextManager[None]:
+        """Take note of work that may last some seconds, until the block ends."""
+        return nullcontext()
 
     def began(self, examination: Examination, folder: ExperimentFolder, texts: KnownTexts) -> None:
         """Take note that the watch begins. Args: texts, from which texts can be asked."""

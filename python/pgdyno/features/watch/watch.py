@@ -95,10 +95,11 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
     be made. Later errors are in the outcome, with everything stored until then.
     """
     clock = read_pair()
-    examination = _examined(request)
-    before = read_calls(request.target)
-    if before.by_statement:
-        before = read_calls(request.target, texts_of=dearest(before, _STATEMENTS_DRAWN))
+    with show.doing("examining the server"):
+        examination = _examined(request)
+        before = read_calls(request.target)
+        if before.by_statement:
+            before = read_calls(request.target, texts_of=dearest(before, _STATEMENTS_DRAWN))
     folder = store.create(request.name, "watch")
     job = _keep_what_was_asked(folder, request, examination, clock)
     texts = KnownTexts(before.texts)
@@ -116,7 +117,7 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
         _loop(clock, began_ns + request.duration_ns, evidence, segments, show)
     except PgdynoError as seen:
         error = seen
-    with signals.shielded():
+    with show.doing("the watch has ended: reading what the statements did"), signals.shielded():
         observer.stop()
         tally.close(clock.now_ns())
         error = _closed(segments, error)

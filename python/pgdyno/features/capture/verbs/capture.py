@@ -253,15 +253,18 @@ def _carry_out(
         )
         for label, words in sources_text(reading.sources):
             output.note(f"{label:20}{words}")
-        reading.read_once()
+        with output.doing("reading the schema and its statistics"):
+            reading.read_once()
         recorder = None
         if given["logs"] and given["keep_values"]:
             recorder = Recorder(_recording_path(path), reading.capture().columns)
-        logged = _logged(given, reading, recorder) if given["logs"] else None
+        with output.doing("reading the log"):
+            logged = _logged(given, reading, recorder) if given["logs"] else None
         # Now the disk, too, is known to work; a kill from here on leaves a whole file.
         keep(reading.capture())
         interruption = reading.count()
-        with signals.shielded("the file of the capture"):
+        saying = output.doing("joining what was counted, and writing the file")
+        with saying, signals.shielded("the file of the capture"):
             capture = reading.capture()
             if logged is not None:
                 types, raw = reading.types_of, reading.raw

@@ -172,8 +172,9 @@ def command(**given: Any) -> int:
     output.clear_live()
     document = outcome.document
     answer = crash_blocks(document)
-    page = outcome.folder.write_report(answer_page(answer))
-    outcome.folder.seal()
+    with output.doing("drawing the page"):
+        page = outcome.folder.write_report(answer_page(answer))
+        outcome.folder.seal()
     shown = answer_text(answer, output.width(), "full" if given["verbose"] else "short")
     text = f"{shown}\n{'report':12}{page}"
     if not given["verbose"]:

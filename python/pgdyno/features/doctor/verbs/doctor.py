@@ -104,16 +104,16 @@ def command(**given: Any) -> int:
         )
     for warning in resolved.notes if resolved else ():
         output.warning(warning.message, warning.hint)
-    examination = examine(
-        Subject(
-            target=resolved.target if resolved else None,
-            folder=Path(os.environ.get("PGDYNO_DATA") or LAST_PLACE),
-            ram_bytes=size_bytes(given["ram"], what="--ram") if given["ram"] else None,
-            flush_folder=given["flush"],
-            host_command=host_command_of(given),
-            peak=peak_seen(Store.default(given["store"]), resolved.target) if resolved else None,
-        )
+    subject = Subject(
+        target=resolved.target if resolved else None,
+        folder=Path(os.environ.get("PGDYNO_DATA") or LAST_PLACE),
+        ram_bytes=size_bytes(given["ram"], what="--ram") if given["ram"] else None,
+        flush_folder=given["flush"],
+        host_command=host_command_of(given),
+        peak=peak_seen(Store.default(given["store"]), resolved.target) if resolved else None,
     )
+    with output.doing("examining the server" if resolved else "examining this host"):
+        examination = examine(subject)
     if examination.facts.postmaster_pid is not None:
         say_unused_ways(given, _FAR)
     if given["grants"]:

@@ -94,7 +94,7 @@ def errors(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     who, by = _who(evidence, code)
     # A session that does nothing else reports them late.
     back = f"{rolled_back:,.0f} of {made:,.0f} transactions were rolled back"
-    is_counted = rolled_back >= whole / 2
+    is_counted = rolled_back > 0
     yield IncidentFinding(
         kind="errors",
         said=f"{words}: {counted(by_code[code], 'error')} in the log, {plain(rate)}/s{who}",

@@ -55,6 +55,7 @@ class Restricted:
     """The tables of a statement (schema or "", name) and the conditions on their columns.
 
     `sums`: it counts, sums or compares what it finds. `limits`: it has LIMIT. `skips`: OFFSET.
+    `columns`: names of all columns in it.
     """
 
     tables: tuple[tuple[str, str], ...]
@@ -62,6 +63,7 @@ class Restricted:
     sums: bool
     limits: bool
     skips: bool
+    columns: frozenset[str] = frozenset()
 
     @property
     def returns_what_it_finds(self) -> bool:
@@ -94,6 +96,7 @@ def restricted(text: str) -> Restricted | None:
         sums=sums,
         limits=bool(tree.get("limitCount")),
         skips=bool(tree.get("limitOffset")),
+        columns=frozenset(_columns(tree)),
     )
 
 
@@ -163,6 +166,19 @@ def _column(
         if not table:
             return None  # A column of a query around this one.
     return ColumnCondition(schema, table, fields[-1], operator, function)
+
+
+def _columns(part: Any) -> Iterator[str]:
+    """Yield the names of all columns in a part of a statement; "*" for a join or a whole row."""
+    if isinstance(part, Mapping):
+        yield from ("*",) * ("JoinExpr" in part)
+        for field in part.get("ColumnRef", {}).get("fields", ())[-1:]:
+            yield field.get("String", {}).get("sval", "*")
+        for inner in part.values():
+            yield from _columns(inner)
+    elif isinstance(part, list):
+        for inner in part:
+            yield from _columns(inner)
 
 
 def _calls_aggregate(part: Any) -> bool:

@@ -198,7 +198,10 @@ def _why_looked_up(
     """Return the reason if an index-only scan looks up its rows in the table."""
     for table in facts.tables:
         seen = evidence.seen("tables").get((table.schema, table.table))
-        if seen is None or all(column.node != "Index Only Scan" for column in table.columns):
+        of_index = [col for col in table.columns if col.node == "Index Only Scan"]
+        # With other columns, its plan is an ordinary index scan.
+        names = {col.condition.column for col in of_index}
+        if seen is None or not names or facts.parts.columns != names:
             continue
         looked_up = seen.grown("index_rows") / counts["calls"]
         if looked_up < _LOOKED_UP_RATIO * counts["blocks"]:

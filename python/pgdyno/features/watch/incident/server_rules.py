@@ -284,17 +284,19 @@ def spills(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[Incid
     }
     query = max(written, key=lambda of: written[of], default=0)
     text = " ".join(known.texts.get(query, "").split()) if written.get(query) else ""
-    wrote = f"{percent(written[query] / sum(written.values()))} of it by" if text else ""
-    _, of_time = time_of(evidence, query) if text else (0.0, 0.0)
+    who = ""
+    if text:
+        _, of_time = time_of(evidence, query)
+        who = f", {percent(written[query] / sum(written.values()))} of it by {short_text(text)},"
+        who += f" which takes {percent(of_time)} of DB time"
     yield IncidentFinding(
         kind="temporary files",
         said=f"statements wrote {count(int(files))} temporary files, {format_bytes(int(size))}:"
-        f" {rate / 1e6:,.0f} MB/s",
+        f" {rate / 1e6:,.0f} MB/s{who}",
         cost=f"{format_bytes(int(size / files))} each; {cost_words(lost_s, evidence)} in waits for"
         " these files",
         lost_s=lost_s,
         share_ratio=evidence.share(lost_s),
-        lines=(f"{wrote} {short_text(text)}, {percent(of_time)} of DB time",) if text else (),
         next_step="pgdyno work-mem finds how much memory these statements need",
         answer=f"statements write {rate / 1e6:,.0f} MB/s of temporary files",
         evidence={"bytes": size, "files": files},

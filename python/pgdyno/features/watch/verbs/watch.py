@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -203,9 +204,8 @@ def _show(
     if not given["verbose"] and changes is None:
         text = shortened(text, f"pgdyno show -v {folder.number}", LINES_MAX - 1)
     options.write(text, json.dumps(document, indent=2, ensure_ascii=False), given["json_to"])
-    output.live("writing the page ...")
-    answer = watch_blocks(replace(watch_findings(folder), document=document))
-    with folder.amending("report.html"):
+    with output.doing("drawing the page"), folder.amending("report.html"):
+        answer = watch_blocks(replace(watch_findings(folder), document=document))
         page = folder.write_report(answer_page(answer, folder.remarks()))
     if given["json_to"] == "-":
         output.note(f"{'report':12}{page}")
@@ -228,6 +228,10 @@ class WatchLines(WatchShow):
         self._texts = KnownTexts({})
         self._findings: list[str] = []
         self._said: set[tuple[str, object]] = set()
+
+    def doing(self, words: str, /) -> AbstractContextManager[None]:
+        """Name work that lasts longer than two seconds."""
+        return output.doing(words)
 
     def began(self, examination: Examination, folder: ExperimentFolder, texts: KnownTexts) -> None:
         """Print which server is watched, and that the watch only reads."""
