@@ -1,6 +1,7 @@
 """Values with which a refused statement succeeds: tried one after the other, and rolled back.
 
 A candidate is kept if the statement succeeds, or if the server then refuses it for another reason.
+A statement that found rows in the source has not succeeded if it finds none.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 from pgdyno.errors import SpecError
 from pgdyno.features.capture.mirror.candidates import columns_of
-from pgdyno.features.capture.mirror.fitting import Fitting
+from pgdyno.features.capture.mirror.fitting import NO_ROWS, Fitting
 from pgdyno.features.capture.model import (
     Constant,
     Drawn,
@@ -41,11 +42,16 @@ _BODIES = (
 )
 
 
-def found_values(fitting: Fitting, statement: Statement, text: str) -> dict[int, Source]:
-    """Return values for parameters with which the statement succeeds; empty if none are found."""
+def found_values(
+    fitting: Fitting, statement: Statement, text: str
+) -> tuple[dict[int, Source], bool]:
+    """Return values for parameters, and whether the statement succeeds with them.
+
+    Empty if none are found. It does not quite succeed if it finds no rows.
+    """
     trial = fitting.trial_of(statement, text)
     if trial is None:
-        return {}
+        return {}, False
     chosen: dict[int, Source] = {}
     refused = trial.refusal(chosen)
     step = trial.template.steps[trial.step]
@@ -55,17 +61,19 @@ def found_values(fitting: Fitting, statement: Statement, text: str) -> dict[int,
         better: tuple[int, Source, tuple[str, str]] | None = None
         for place, source in offers:
             if fitting.is_over():
-                return {}
+                break
             said = trial.refusal({**chosen, place: source})
             if said is None:
-                return {**chosen, place: source}
-            if better is None and said not in seen and said[0] not in _NO_NULL:
+                return {**chosen, place: source}, True
+            is_new = said not in seen and said[0] not in _NO_NULL
+            if is_new and (better is None or (said == NO_ROWS != better[2])):
                 better = place, source, said
         if better is None:
             break
         chosen[better[0]] = better[1]
-        seen.add(better[2])
-    return {}
+        refused = better[2]
+        seen.add(refused)
+    return (chosen if refused == NO_ROWS else {}), False
 
 
 def _candidates(
