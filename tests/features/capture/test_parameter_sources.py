@@ -12,6 +12,7 @@ from pgdyno.features.capture.model import (
     Counters,
     Drawn,
     Equal,
+    Fresh,
     ListOf,
     Number,
     OfColumn,
@@ -309,3 +310,16 @@ def test_a_parameter_has_a_value_of_its_type_and_not_of_the_column_that_changes(
     [step] = Sources(shapes, {}).steps(StatementGroup("", 10, {text: 1}), described)
     assert isinstance(step.parameters[0], ListOf)
     assert step.parameters[1] == Constant(value="t")
+
+
+def test_values_of_in_are_of_several_rows_and_an_insert_that_adds_nothing_has_old_keys() -> None:
+    shapes = [column("tag.id", 1, is_unique=True), column("tag.name")]
+    names = Names({"public.tag": ["id", "name"]}, ["public"])
+    listed = "SELECT name FROM tag WHERE id IN ($1, $2, $3)"
+    [step] = steps({listed: 1}, shapes, names)
+    assert step.parameters == (OfColumn(table="public.tag", column="id"),) * 3
+    put = "INSERT INTO tag (id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING"
+    for rows, is_new in ((0, False), (100, True)):
+        described = {put: described_of(put, names, Counters(calls=100, rows=rows))}
+        [step] = Sources(shapes, {}).steps(StatementGroup("", 10, {put: 1}), described)
+        assert isinstance(step.parameters[0], Fresh if is_new else OfColumn)

@@ -183,7 +183,9 @@ class Fitting:
                 place < len(own) and _may_be_fitted(own[place], kind) for kind, own in others
             )
         }
-        trial = _Trial(self, template, step, text, types, kept, len(used) == 1, wanted.rows >= 1)
+        trial = StatementTrial(
+            self, template, step, text, types, kept, len(used) == 1, wanted.rows >= 1
+        )
         present = trial.mean({}, _DRAWS)
         if present is not None and wanted.is_met(present):
             return {}
@@ -205,7 +207,7 @@ class Fitting:
             if step.statement == statement.id
         ]
 
-    def trial_of(self, statement: Statement, text: str) -> _Trial | None:
+    def trial_of(self, statement: Statement, text: str) -> StatementTrial | None:
         """Return trials of a statement in its most frequent use; None without a use or types."""
         used = self._uses(statement)
         if not used:
@@ -217,7 +219,7 @@ class Fitting:
             return None
         is_alone, wanted = len(used) == 1, wanted_of(statement)
         finds_rows = wanted is not None and wanted.rows >= 1
-        return _Trial(self, template, step, text, types, set(), is_alone, finds_rows)
+        return StatementTrial(self, template, step, text, types, set(), is_alone, finds_rows)
 
     def _bases(self, step: Step, types: Sequence[str]) -> Iterator[dict[int, Source]]:
         """Yield what has to be known first: the configuration of a text search."""
@@ -232,7 +234,7 @@ class Fitting:
             yield dict.fromkeys(unknown, given)
 
     def _one_row(
-        self, trial: _Trial, columns: Sequence[ColumnOfTable]
+        self, trial: StatementTrial, columns: Sequence[ColumnOfTable]
     ) -> Iterator[dict[int, Source]]:
         """Yield that all columns that must be equal come from one row, such as id and version.
 
@@ -258,7 +260,7 @@ class Fitting:
     def _from(
         self,
         base: dict[int, Source],
-        trial: _Trial,
+        trial: StatementTrial,
         columns: Sequence[ColumnOfTable],
         wanted: WantedWork,
     ) -> tuple[float, dict[int, Source]]:
@@ -278,7 +280,10 @@ class Fitting:
         return best, chosen
 
     def _filters(
-        self, trial: _Trial, places: Sequence[FilteredPlace], columns: Sequence[ColumnOfTable]
+        self,
+        trial: StatementTrial,
+        places: Sequence[FilteredPlace],
+        columns: Sequence[ColumnOfTable],
     ) -> Iterator[tuple[int, _Offers]]:
         for number, place in enumerate(places if trial.is_alone else ()):
             if (first := first_bound_of(place, places[:number])) is not None:
@@ -286,14 +291,14 @@ class Fitting:
         for place in places:
             yield place.number - 1, partial(self._mixtures, trial, place, columns)
 
-    def _lists(self, trial: _Trial) -> Iterator[tuple[int, _Offers]]:
+    def _lists(self, trial: StatementTrial) -> Iterator[tuple[int, _Offers]]:
         for at, source in enumerate(trial.template.steps[trial.step].parameters):
             if isinstance(source, ListOf) and source.as_long_as is None and source.count is None:
                 yield at, partial(self._lengths, trial, at, source)
 
     def _lengths(
         self,
-        trial: _Trial,
+        trial: StatementTrial,
         at: int,
         source: ListOf,
         chosen: Mapping[int, Source],
@@ -317,7 +322,7 @@ class Fitting:
 
     def _widths(
         self,
-        trial: _Trial,
+        trial: StatementTrial,
         place: FilteredPlace,
         first: FilteredPlace,
         columns: Sequence[ColumnOfTable],
@@ -348,7 +353,7 @@ class Fitting:
 
     def _mixtures(
         self,
-        trial: _Trial,
+        trial: StatementTrial,
         place: FilteredPlace,
         columns: Sequence[ColumnOfTable],
         chosen: Mapping[int, Source],
@@ -370,10 +375,10 @@ _Offers = Callable[[Mapping[int, Source], WantedWork], Iterator[dict[int, Source
 
 
 @dataclass(slots=True)
-class _Trial:
+class StatementTrial:
     """Executions of one statement, each rolled back.
 
-    `kept`: places, from 0, whose values another step decides. `is_alone`: no other step has the
+    `_kept`: places, from 0, whose values another step decides. `is_alone`: no other step has the
     statement. `finds_rows`: a call of the source has at least one row, on average.
     """
 
@@ -382,14 +387,14 @@ class _Trial:
     step: int
     text: str
     types: Sequence[str]
-    kept: AbstractSet[int]
+    _kept: AbstractSet[int]
     is_alone: bool
     finds_rows: bool
     rng: random.Random = field(default_factory=lambda: random.Random(_SEED))
 
     def may_change(self, at: int) -> bool:
         """Return whether a parameter, from 0, may have other values."""
-        return at < len(self.types) and at not in self.kept
+        return at < len(self.types) and at not in self._kept
 
     def each(self, choices: Mapping[_Key, Mapping[int, Source]]) -> dict[_Key, Measured]:
         """Return what was measured of each choice that did not fail, until the time is over."""

@@ -258,8 +258,7 @@ class KeySources:
     def giver(self, place: Place, user: User) -> Taken | None:
         """Return the statement that gives least, but enough; its keys are taken then.
 
-        One that takes from a queue comes first: what it returns is used by those that are done with
-        it. Of several that are too rare: the most frequent one, if its keys are not used too often.
+        Of several that are too rare: the most frequent one, if its keys are not used too often.
         """
         given, left = self._givers.get(place, {}), self._left.get(place, {})
         others = [taken for taken in given if taken.statement not in user.own]
@@ -271,7 +270,6 @@ class KeySources:
         ]
         if not others:
             return None
-        enough = [t for t in enough if t.statement in self._queues] or enough
         chosen = min(enough, key=left.__getitem__) if enough else max(others, key=left.__getitem__)
         if user.use_count_max > 1 and user.keys > user.use_count_max * given[chosen]:
             return None

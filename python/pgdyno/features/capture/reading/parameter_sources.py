@@ -104,6 +104,9 @@ class Sources(KeyFamilies):
         }
         super().__init__(columns)
         self._rows, self._objects = rows, objects
+        fields = {name for own in self._types.values() for name, _ in own}
+        self.names = frozenset(fields | {column.column for column in columns})
+        """Names of columns and of fields of composite types."""
         self.assumed: dict[str, str] = {}
         """Statements whose parameters have assumed values, with the use of each."""
 
