@@ -59,6 +59,12 @@ def test_documents_keep_their_structure_and_common_keys() -> None:
     assert replaced == '{"name": "other", "n": 1234999, "list": [true, null]}'
 
 
+def test_a_key_that_is_a_name_of_the_schema_stays_in_a_single_document() -> None:
+    jobs = ['[{"identifier": "mail", "secret": 1}]']
+    assert documents.kept_keys(jobs) == frozenset()
+    assert documents.kept_keys(jobs, {"identifier", "payload"}) == {"identifier"}
+
+
 def test_documents_are_ordered_as_jsonb_orders_them() -> None:
     ascending = ['{"a": 2}', '{"a": 10}', '{"aa": 0}', '{"b": 1}', '{"a": 1, "b": 1}']
     assert sorted(reversed(ascending), key=documents.place_of) == ascending

@@ -228,6 +228,29 @@ def test_a_spec_may_have_a_recorded_rate(script: Script) -> None:
         Workload.model_validate({"scripts": [{"builtin": "select-only"}], "rate": "2x"})
 
 
+def test_what_was_never_sent_is_not_reproduced_and_says_which_value_was_missing() -> None:
+    half = {name: value / 2 for name, value in COUNTED.items()}
+    fetch, other = row("SELECT id FROM job"), row("SELECT 1")
+    needs = [{"parameter": 2, "text": "SELECT id FROM job"}]
+    finish = {**row("DELETE FROM job", time_ms=10.0), "needs": needs}
+    source = {**SOURCE, "statements": [fetch, other, finish]}
+    texts = ("SELECT id FROM job", "SELECT 1")
+    seen = CopySeen(
+        calls=dict.fromkeys(texts, 50.0), counters={texts[0]: {**half, "rows": 0.0}, texts[1]: half}
+    )
+    likeness = likeness_of(source, seen)
+    assert likeness.reproduced_calls_ratio == pytest.approx(0.96 * 2 / 3)
+    assert likeness.reproduced_time_ratio == pytest.approx(0.91 / 2)
+    reasons = {own.text: own.reason for own in likeness.statements}
+    said = "never carried out: $2 comes from SELECT id FROM job, which found no rows"
+    assert reasons["DELETE FROM job"] == said
+    finish["needs"] = [{"parameter": 1, "column": "public.job.id"}]
+    [reason] = [
+        own.reason for own in likeness_of(source, seen).statements if own.id == finish["id"]
+    ]
+    assert reason == "never carried out: $1 needs a value of public.job.id, and there is none"
+
+
 def test_several_runs_count_as_one_run_of_their_total_length() -> None:
     failed = FailedKind("UPDATE t", "23505", "duplicate key", 2)
     once = replace(SEEN, failed=(failed,))

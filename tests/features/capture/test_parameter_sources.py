@@ -10,7 +10,9 @@ from pgdyno.engine.distribution import Distribution, Hot, Spread
 from pgdyno.features.capture.model import (
     Constant,
     Counters,
+    Drawn,
     Equal,
+    Fresh,
     ListOf,
     Number,
     OfColumn,
@@ -77,6 +79,7 @@ LINES = (
 )
 DISTRICT = "UPDATE district SET d_next_o_id = d_next_o_id + $1 WHERE d_w_id = $2 AND d_id = $3"
 
+DOCUMENTS = Distribution(kind="json", distinct=5)
 COUNTERS = Counters(calls=10, rows=100)
 NO_ROWS: Mapping[str, float] = {}
 
@@ -245,3 +248,78 @@ def test_lists_side_by_side_are_of_one_length_whatever_is_known_of_their_values(
     assert isinstance(first, ListOf)
     assert isinstance(tags, ListOf)
     assert (first.as_long_as, tags.as_long_as) == (None, 0)
+
+
+def test_a_state_is_a_label_of_its_enum_and_another_one_after_the_change() -> None:
+    labels = ("new", "running", "done")
+    shapes = [
+        column("job.id", 1, is_unique=True),
+        ColumnShape(
+            table="public.job",
+            column="state",
+            type="public.job_state",
+            distribution=Distribution(kind="enum", distinct=0, labels=labels),
+        ),
+        column("job.attempt"),
+    ]
+    names = Names({"public.job": ["id", "state", "attempt"]}, ["public"])
+    texts = (
+        "UPDATE job SET state = $1 WHERE state = $2 RETURNING id",
+        "UPDATE job SET attempt = CASE WHEN state = $1 THEN 0 ELSE attempt + $2 END WHERE id = $3",
+        "SELECT id FROM job WHERE state = ANY($1)",
+    )
+    types = {
+        texts[0]: ("public.job_state", "public.job_state"),
+        texts[1]: ("public.job_state", "integer", "integer"),
+        texts[2]: ("public.job_state[]",),
+    }
+    described = {
+        text: Described(
+            own.statement.model_copy(update={"parameter_types": types[text]}), own.parsed
+        )
+        for text, own in ((text, described_of(text, names)) for text in texts)
+    }
+    made = [
+        next(iter(Sources(shapes, {}).steps(StatementGroup("", 10, {text: 1}), described)))
+        for text in texts
+    ]
+    moved, asked = made[0].parameters
+    assert isinstance(moved, Drawn)
+    assert [hot.value for hot in moved.distribution.hot] == ["running", "done"]
+    assert asked == OfColumn(table="public.job", column="state")
+    compared = made[1].parameters[0]
+    assert isinstance(compared, OfColumn)
+    assert compared.column == "state"
+    [choice] = made[2].parameters
+    assert isinstance(choice, ListOf)
+    assert (choice.is_distinct, choice.length.mean) == (True, 3)
+
+
+def test_a_parameter_has_a_value_of_its_type_and_not_of_the_column_that_changes() -> None:
+    shapes = [
+        column("job.id", 1, is_unique=True),
+        ColumnShape(table="public.job", column="data", type="jsonb", distribution=DOCUMENTS),
+    ]
+    names = Names({"public.job": ["id", "data"]}, ["public"])
+    text = "UPDATE job SET data = jsonb_set(data, $1, $4, $2) WHERE id = $3"
+    own = described_of(text, names)
+    typed = own.statement.model_copy(
+        update={"parameter_types": ("text[]", "boolean", "integer", "jsonb")}
+    )
+    described = {text: Described(typed, own.parsed)}
+    [step] = Sources(shapes, {}).steps(StatementGroup("", 10, {text: 1}), described)
+    assert isinstance(step.parameters[0], ListOf)
+    assert step.parameters[1] == Constant(value="t")
+
+
+def test_values_of_in_are_of_several_rows_and_an_insert_that_adds_nothing_has_old_keys() -> None:
+    shapes = [column("tag.id", 1, is_unique=True), column("tag.name")]
+    names = Names({"public.tag": ["id", "name"]}, ["public"])
+    listed = "SELECT name FROM tag WHERE id IN ($1, $2, $3)"
+    [step] = steps({listed: 1}, shapes, names)
+    assert step.parameters == (OfColumn(table="public.tag", column="id"),) * 3
+    put = "INSERT INTO tag (id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING"
+    for rows, is_new in ((0, False), (100, True)):
+        described = {put: described_of(put, names, Counters(calls=100, rows=rows))}
+        [step] = Sources(shapes, {}).steps(StatementGroup("", 10, {put: 1}), described)
+        assert isinstance(step.parameters[0], Fresh if is_new else OfColumn)

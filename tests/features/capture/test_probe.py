@@ -11,17 +11,20 @@ from tests.fixtures.captures import tpcb_capture
 from tests.fixtures.clusters import new_database, run_sql, scalar
 from tests.fixtures.command import Command, server_options
 
-from pgdyno.engine.distribution import Distribution, Hot
+from pgdyno.engine.distribution import Distribution, Hot, Spread
 from pgdyno.features.capture.file import encoded
 from pgdyno.features.capture.model import (
     Capture,
     Constant,
+    Counters,
     Drawn,
+    ListOf,
     Now,
     OfColumn,
     Source,
     Statement,
     Step,
+    Taken,
     Template,
 )
 from pgdyno.features.capture.reading.casts import type_in_use
@@ -278,3 +281,62 @@ def test_an_insert_fills_an_empty_table_although_nothing_is_known_of_some_column
     assert row["copy"]["calls"] > 0, row["reason"]
     assert document["failures"] == {}
     assert scalar(either_database, "SELECT count(*) > 10 FROM job")
+
+
+@pytest.mark.pg
+def test_a_queue_is_read_by_what_the_load_writes_and_no_value_that_finds_nothing_is_kept(
+    pgdyno: Command, either_database: Target, tmp_path: Path
+) -> None:
+    types = "CREATE TYPE task_state AS ENUM ('new', 'done')"
+    table = "CREATE TABLE public.task (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+    table += " queue text NOT NULL, state task_state NOT NULL, words text)"
+    noted = "CREATE FUNCTION noted() RETURNS trigger LANGUAGE plpgsql AS"
+    noted += " 'BEGIN INSERT INTO gone VALUES (OLD.id); RETURN OLD; END'"
+    trigger = "CREATE TRIGGER noted AFTER DELETE ON task FOR EACH ROW EXECUTE FUNCTION noted()"
+    for text in (types, table, "CREATE TABLE gone (id bigint)", noted, trigger):
+        run_sql(either_database, text)
+
+    def task(name: str, text: str, kind: str, rows: int) -> Statement:
+        counters = {"calls": 100, "rows": rows, "time_ms": 50, "hit_blocks": 6 * rows}
+        return statement(name, text, kind).model_copy(
+            update={"tables": ("public.task",), "counters": Counters.model_validate(counters)}
+        )
+
+    def column(name: str) -> Source:
+        return OfColumn.model_validate({"from": "column", "table": "public.task", "column": name})
+
+    made = task("made", "INSERT INTO task (queue, state) VALUES ($1, $2)", "insert", 100)
+    wanted = "SELECT id FROM task WHERE queue = $2 AND state = $3 LIMIT 3 FOR UPDATE SKIP LOCKED"
+    taken = f"UPDATE task SET state = $1 WHERE id IN ({wanted}) RETURNING id"
+    fetch = task("fetch", taken, "update", 300)
+    gone = "DELETE FROM task WHERE id = ANY($1::bigint[]) AND $2::jsonb[] IS NOT NULL"
+    finish = task("finish", gone, "delete", 100)
+    ids = Taken.model_validate({"from": "taken", "statement": "fetch", "column": 0})
+    unknown = Drawn(distribution=Distribution(kind="text", distinct=100, width=8))
+    capture = with_types(
+        (made, [column("queue"), column("state")]),
+        (fetch, [text_value("done"), unknown, text_value("new")]),
+        (finish, [ListOf(of=ids, length=Spread(least=1, mean=2, most=3)), text_value("no array")]),
+    )
+    capture = capture.model_copy(update={"templates": capture.templates[-3:]})
+    labels = ("new", "done")
+    shapes = tuple(
+        ColumnShape(table="public.task", column=name, type=kind, is_not_null=True, distribution=own)
+        for name, kind, own in (
+            ("queue", "text", Distribution(kind="text")),
+            ("state", "public.task_state", Distribution(kind="enum", labels=labels)),
+        )
+    )
+    path = tmp_path / "task.capture"
+    objects = (
+        SchemaObject(kind="type", name="public.task_state", sql=types.replace("E t", "E public.t")),
+        SchemaObject(kind="table", name="public.task", sql=table, table="public.task"),
+    )
+    update = {"columns": shapes, "objects": objects, "tables": ()}
+    path.write_bytes(encoded(capture.model_copy(update=update)))
+    document = benched(pgdyno, either_database, path)
+    rows = {row["id"]: row for row in document["likeness"]["statements"]}
+    assert document["failures"] == {}
+    for name in ("made", "fetch", "finish"):
+        assert rows[name]["copy"]["calls"] > 0, (name, rows[name]["reason"])
+    assert scalar(either_database, "SELECT count(*) FROM gone")

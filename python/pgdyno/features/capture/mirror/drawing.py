@@ -27,6 +27,7 @@ from pgdyno.features.capture.model import (
     Record,
     Returned,
     Source,
+    Taken,
     Template,
     Turn,
 )
@@ -37,6 +38,8 @@ _LENGTH_MAX = 1000
 Row = Sequence[str | None]
 # Carries out a step with its values, and returns its rows as texts.
 CarryOut = Callable[[int, Row], Sequence[Row]]
+# Carries out a statement of another transaction, and returns its rows as texts.
+Others = Callable[[str], Sequence[Row]]
 
 
 class UnknownValueError(Exception):
@@ -90,10 +93,16 @@ class StepDrawing:
     """Draws the parameters of one step, with those of earlier steps on which they depend."""
 
     def __init__(
-        self, template: Template, samples: ColumnSamples, rng: random.Random, carry_out: CarryOut
+        self,
+        template: Template,
+        samples: ColumnSamples,
+        rng: random.Random,
+        carry_out: CarryOut,
+        others: Others,
     ) -> None:
         self._template, self._samples, self._rng = template, samples, rng
-        self._carry_out = carry_out
+        self._carry_out, self._others = carry_out, others
+        self._given: dict[tuple[str, int], list[str | None]] = {}
         self._drawn: dict[tuple[int, int], str | None] = {}
         self._rows: dict[tuple[int, str, int], Mapping[str, str | None]] = {}
         self._returned: dict[int, Sequence[Row]] = {}
@@ -133,6 +142,8 @@ class StepDrawing:
                 return _joined([self._draw(step, item, own) for item in source.fields], "()")
             case Returned():
                 return self._of_row(step, source, own)
+            case Taken():
+                return self._taken(source)
             case Equal(take="value"):
                 return self._earlier(step, source.step, source.parameter, own)
             case Count(parameter=int(parameter)):
@@ -181,6 +192,15 @@ class StepDrawing:
             raise UnknownValueError
         return self._draw(step, source.otherwise, own)
 
+    def _taken(self, source: Taken) -> str | None:
+        """Return what another transaction gives; each value once. Raises: UnknownValueError."""
+        key = _key(source)
+        if key not in self._given:
+            self._given[key] = [row[source.column] for row in self._others(source.statement)]
+        if not self._given[key]:
+            raise UnknownValueError
+        return self._given[key].pop(0)
+
     def _length(self, step: int, other: int, parameter: int, own: Sequence[Source]) -> int:
         """Return how many elements a list has: its mean, so that trials vary little."""
         sources = own if other == step else self._template.steps[other].parameters
@@ -201,7 +221,12 @@ class StepDrawing:
         if isinstance(source.of, Turn):
             return _joined([str(source.of.offset + number) for number in range(length)], "{}")
         count = 1 if source.is_one_value else length
-        items = [self._draw(step, source.of, own) for _ in range(count)]
+        items: list[str | None] = []
+        for _ in range(count):
+            # As in the load: if others have left no more values, the list is shorter.
+            if isinstance(source.of, Taken) and items and not self._given[_key(source.of)]:
+                break
+            items.append(self._draw(step, source.of, own))
         return _joined(items * length if source.is_one_value else items, "{}")
 
     def _fresh(self, source: Fresh) -> str:
@@ -249,6 +274,10 @@ class StepDrawing:
             length = max(1, round(distribution.width or 8))
             return "".join(self._rng.choice(letters) for _ in range(length))
         raise UnknownValueError
+
+
+def _key(source: Taken) -> tuple[str, int]:
+    return source.statement, source.column
 
 
 def plan_of(

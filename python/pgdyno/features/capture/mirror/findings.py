@@ -93,7 +93,7 @@ class Likeness:
     """How alike a run is to its source.
 
     `statements`: those with most of the source's time first. `reproduced_calls_ratio`,
-    `reproduced_time_ratio`: the shares of the source whose statements the load sends. `lacks`: why
+    `reproduced_time_ratio`: the shares of the source that the load really sent. `lacks`: why
     no share of the whole source is known; "" if it is. `not_sent`: texts of statements that the
     load lacks because they could do harm.
     """
@@ -240,11 +240,13 @@ def likeness_of(source: Mapping[str, Any], copy: CopySeen) -> Likeness:
         (_work_of_source(row["counters"], sums[0]), _work_of_copy(row, copy, failures, sums[1]))
         for row in rows
     ]
-    pace = _pace([work for row, work in zip(rows, works, strict=True) if not row["reason"]])
+    both = [work for row, work in zip(rows, works, strict=True) if not row["reason"]]
+    pace = _pace(both)
+    by_text = {row["text"]: copy for row, (_, copy) in zip(rows, works, strict=True)}
     compared = []
     for number, (row, (mine, theirs)) in enumerate(zip(rows, works, strict=True), 1):
         own = row["counters"]
-        verdict, reason = _judged(row, mine, theirs, mine.calls * pace)
+        verdict, reason = _judged(row, mine, theirs, mine.calls * pace, by_text)
         compared.append(
             StatementLikeness(
                 number=number,
@@ -262,8 +264,8 @@ def likeness_of(source: Mapping[str, Any], copy: CopySeen) -> Likeness:
     return Likeness(
         file=str(source["file"]),
         reads_only=bool(source["reads_only"]),
-        reproduced_calls_ratio=source["reproduced_calls"],
-        reproduced_time_ratio=source["reproduced_time"],
+        reproduced_calls_ratio=_sent(source["reproduced_calls"], both, pace),
+        reproduced_time_ratio=_sent(source["reproduced_time"], both, pace, of_time=True),
         statements=tuple(compared[place] for place in ranked),
         failed=copy.failed,
         transactions=copy.transactions,
@@ -339,19 +341,48 @@ def _pace(works: Sequence[tuple[CallWork, CallWork]]) -> float:
     return (_quotient(math.fsum(copy.calls for _, copy in works), whole)) or 0.0
 
 
+def _sent(
+    planned: float | None,
+    works: Sequence[tuple[CallWork, CallWork]],
+    pace: float,
+    *,
+    of_time: bool = False,
+) -> float | None:
+    """Return which share of the source was really sent. Args: planned, what the load has of it.
+
+    Few calls vary by chance, so a statement that has nearly as many as expected has all of them.
+    """
+
+    def share(source: CallWork, copy: CallWork) -> float:
+        expected = source.calls * pace
+        is_whole = copy.calls > expected - 3 * math.sqrt(expected) or expected < _CALLS_MIN
+        return 1.0 if is_whole else copy.calls / expected
+
+    sizes = [own.calls * ((own.time_ms or 0.0) if of_time else 1.0) for own, _ in works]
+    sent = math.fsum(size * share(*work) for size, work in zip(sizes, works, strict=True))
+    if planned is None or not any(sizes):
+        return planned
+    return planned * sent / math.fsum(sizes)
+
+
 def _judged(
-    row: Mapping[str, Any], source: CallWork, copy: CallWork, expected: float
+    row: Mapping[str, Any],
+    source: CallWork,
+    copy: CallWork,
+    expected: float,
+    works: Mapping[str, CallWork],
 ) -> tuple[Verdict, str]:
     """Return the verdict on a statement, with the reason if it is not alike.
 
-    Args: expected, how many calls the copy has if the mix is that of the source.
+    Args: expected, how many calls the copy has if the mix is that of the source; works, what all
+    statements did on the copy, by text.
     """
     if row["reason"]:
         return "left out", str(row["reason"])
     if not copy.calls:
         if expected < _CALLS_MIN:
             return "unknown", "too rare for the time of this run"
-        return "not alike", "never carried out: a value that it needs was missing"
+        return "not alike", f"never carried out: {_missing(row.get('needs', ()), works)}"
     reasons = list(_differences(source, copy, expected))
     if reasons:
         return "not alike", "; ".join(reasons)
@@ -360,6 +391,22 @@ def _judged(
     if copy.rows is None:
         return "unknown", "rows and blocks of the copy are not counted"
     return "alike", ""
+
+
+def _missing(needs: Sequence[Mapping[str, Any]], works: Mapping[str, CallWork]) -> str:
+    """Return which parameter had no value, and why. Args: needs, as `job.needs_of` made it."""
+    reasons = ["a value that it needs was missing"]
+    for need in needs:
+        place, giver = f"${need['parameter']}", works.get(need.get("text", ""))
+        if "column" in need:
+            reasons.append(f"{place} needs a value of {need['column']}, and there is none")
+        elif giver is None or not giver.calls:
+            return f"{place} comes from {shortened(need['text'], 40)}, which was not carried out"
+        elif giver.rows == 0:
+            return f"{place} comes from {shortened(need['text'], 40)}, which found no rows"
+        else:
+            reasons.append(f"{place} comes from {shortened(need['text'], 40)}, which gave no value")
+    return reasons[:2][-1]
 
 
 def _differences(source: CallWork, copy: CallWork, expected: float) -> Iterator[str]:

@@ -76,6 +76,8 @@ _FILTERS_MAX, _BASES_MAX = 4, 2
 _LENGTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 # The number of the parameters that come from one row; captures count from 0.
 _GROUP = 999
+# What a trial says about values with which a statement succeeds and finds nothing (SQLSTATE 02000).
+NO_ROWS = ("02000", "it finds no rows")
 _QUEUE = re.compile(r"\bSKIP\s+LOCKED\b", re.I)
 # Smaller whole numbers of a log stay as they are.
 _SHOWN = 100
@@ -181,7 +183,9 @@ class Fitting:
                 place < len(own) and _may_be_fitted(own[place], kind) for kind, own in others
             )
         }
-        trial = _Trial(self, template, step, text, types, kept, len(used) == 1)
+        trial = StatementTrial(
+            self, template, step, text, types, kept, len(used) == 1, wanted.rows >= 1
+        )
         present = trial.mean({}, _DRAWS)
         if present is not None and wanted.is_met(present):
             return {}
@@ -203,7 +207,7 @@ class Fitting:
             if step.statement == statement.id
         ]
 
-    def trial_of(self, statement: Statement, text: str) -> _Trial | None:
+    def trial_of(self, statement: Statement, text: str) -> StatementTrial | None:
         """Return trials of a statement in its most frequent use; None without a use or types."""
         used = self._uses(statement)
         if not used:
@@ -213,7 +217,9 @@ class Fitting:
             types = self.types_of(text)
         except PG_ERRORS:
             return None
-        return _Trial(self, template, step, text, types, set(), len(used) == 1)
+        is_alone, wanted = len(used) == 1, wanted_of(statement)
+        finds_rows = wanted is not None and wanted.rows >= 1
+        return StatementTrial(self, template, step, text, types, set(), is_alone, finds_rows)
 
     def _bases(self, step: Step, types: Sequence[str]) -> Iterator[dict[int, Source]]:
         """Yield what has to be known first: the configuration of a text search."""
@@ -228,7 +234,7 @@ class Fitting:
             yield dict.fromkeys(unknown, given)
 
     def _one_row(
-        self, trial: _Trial, columns: Sequence[ColumnOfTable]
+        self, trial: StatementTrial, columns: Sequence[ColumnOfTable]
     ) -> Iterator[dict[int, Source]]:
         """Yield that all columns that must be equal come from one row, such as id and version.
 
@@ -254,7 +260,7 @@ class Fitting:
     def _from(
         self,
         base: dict[int, Source],
-        trial: _Trial,
+        trial: StatementTrial,
         columns: Sequence[ColumnOfTable],
         wanted: WantedWork,
     ) -> tuple[float, dict[int, Source]]:
@@ -274,7 +280,10 @@ class Fitting:
         return best, chosen
 
     def _filters(
-        self, trial: _Trial, places: Sequence[FilteredPlace], columns: Sequence[ColumnOfTable]
+        self,
+        trial: StatementTrial,
+        places: Sequence[FilteredPlace],
+        columns: Sequence[ColumnOfTable],
     ) -> Iterator[tuple[int, _Offers]]:
         for number, place in enumerate(places if trial.is_alone else ()):
             if (first := first_bound_of(place, places[:number])) is not None:
@@ -282,14 +291,14 @@ class Fitting:
         for place in places:
             yield place.number - 1, partial(self._mixtures, trial, place, columns)
 
-    def _lists(self, trial: _Trial) -> Iterator[tuple[int, _Offers]]:
+    def _lists(self, trial: StatementTrial) -> Iterator[tuple[int, _Offers]]:
         for at, source in enumerate(trial.template.steps[trial.step].parameters):
             if isinstance(source, ListOf) and source.as_long_as is None and source.count is None:
                 yield at, partial(self._lengths, trial, at, source)
 
     def _lengths(
         self,
-        trial: _Trial,
+        trial: StatementTrial,
         at: int,
         source: ListOf,
         chosen: Mapping[int, Source],
@@ -313,7 +322,7 @@ class Fitting:
 
     def _widths(
         self,
-        trial: _Trial,
+        trial: StatementTrial,
         place: FilteredPlace,
         first: FilteredPlace,
         columns: Sequence[ColumnOfTable],
@@ -344,7 +353,7 @@ class Fitting:
 
     def _mixtures(
         self,
-        trial: _Trial,
+        trial: StatementTrial,
         place: FilteredPlace,
         columns: Sequence[ColumnOfTable],
         chosen: Mapping[int, Source],
@@ -366,11 +375,11 @@ _Offers = Callable[[Mapping[int, Source], WantedWork], Iterator[dict[int, Source
 
 
 @dataclass(slots=True)
-class _Trial:
+class StatementTrial:
     """Executions of one statement, each rolled back.
 
-    `kept`: places, from 0, whose values another step decides. `is_alone`: no other step has the
-    statement.
+    `_kept`: places, from 0, whose values another step decides. `is_alone`: no other step has the
+    statement. `finds_rows`: a call of the source has at least one row, on average.
     """
 
     fitting: Fitting
@@ -378,13 +387,14 @@ class _Trial:
     step: int
     text: str
     types: Sequence[str]
-    kept: AbstractSet[int]
+    _kept: AbstractSet[int]
     is_alone: bool
+    finds_rows: bool
     rng: random.Random = field(default_factory=lambda: random.Random(_SEED))
 
     def may_change(self, at: int) -> bool:
         """Return whether a parameter, from 0, may have other values."""
-        return at < len(self.types) and at not in self.kept
+        return at < len(self.types) and at not in self._kept
 
     def each(self, choices: Mapping[_Key, Mapping[int, Source]]) -> dict[_Key, Measured]:
         """Return what was measured of each choice that did not fail, until the time is over."""
@@ -404,33 +414,46 @@ class _Trial:
             if drawn and (is_long or self.fitting.is_over()):
                 break
             try:
-                rows, blocks = self._work(changed)
+                rows, blocks = self.work(changed)
             except PG_ERRORS:
                 return None
             sums, drawn = [sums[0] + rows, sums[1] + blocks], drawn + 1
         return sums[0] / drawn, sums[1] / drawn
 
-    def _work(self, changed: Mapping[int, Source]) -> Measured:
+    def work(self, changed: Mapping[int, Source], *, keeps: bool = False) -> Measured:
         """Return the rows and blocks of one execution. Raises: one of PG_ERRORS."""
-        with self._rolled_back() as connection:
-            carry_out = partial(self._rows_of, connection)
-            drawing = StepDrawing(self.template, self.fitting.samples, self.rng, carry_out)
-            values = drawing.values(self.step, changed)[: len(self.types)]
+        with self._tried(keeps=keeps) as connection:
+            values = self._drawing(connection).values(self.step, changed)[: len(self.types)]
             return work_of(plan_of(connection, self.text, self.types, values))
 
     def refusal(self, changed: Mapping[int, Source]) -> tuple[str, str] | None:
         """Return code and message with which the server refuses one execution; None if it does not.
 
-        Not what depends on the values of other transactions: there the code is empty.
+        Not what depends on the values of other transactions: there the code is empty. A statement
+        that found rows in the source, and finds none in all trials, is refused with `NO_ROWS`.
         """
+        rows = 0.0
         for _ in range(_DRAWS_OF_EACH):
             try:
-                self._work(changed)
+                rows += self.work(changed)[0]
             except UnknownValueError:
                 return "", ""
             except psycopg.Error as error:
                 return str(error.sqlstate), str(error.diag.message_primary)
-        return None
+        return NO_ROWS if not rows and self.finds_rows else None
+
+    def _drawing(self, connection: Connection) -> StepDrawing:
+        carry_out, others = partial(self._rows_of, connection), partial(self._others, connection)
+        return StepDrawing(self.template, self.fitting.samples, self.rng, carry_out, others)
+
+    def _others(self, connection: Connection, name: str) -> Sequence[Row]:
+        """Return what a statement of another transaction returns."""
+        [statement] = [own for own in self.fitting.capture.statements if own.id == name]
+        trial = self.fitting.trial_of(statement, self.fitting.texts.get(name, statement.text))
+        if trial is None or name == self.template.steps[self.step].statement:
+            raise UnknownValueError
+        values = trial._drawing(connection).values(trial.step)
+        return trial._rows_of(connection, trial.step, values)
 
     def _rows_of(self, connection: Connection, step: int, values: Row) -> Sequence[Row]:
         """Return what an earlier step returns."""
@@ -441,12 +464,12 @@ class _Trial:
         return rows_of(connection, text, types, values[: len(types)])
 
     @contextmanager
-    def _rolled_back(self) -> Iterator[Connection]:
+    def _tried(self, *, keeps: bool = False) -> Iterator[Connection]:
         asked = self.fitting.asked
         connection = asked.connection
         path = asked.search_path or connection.load_path
         try:
-            with connection.transaction(force_rollback=True):
+            with connection.transaction(force_rollback=not keeps):
                 connection.execute("SELECT pg_catalog.set_config('search_path', %s, true)", [path])
                 connection.execute(f"SET LOCAL statement_timeout = '{_TIMEOUT}'")
                 yield connection

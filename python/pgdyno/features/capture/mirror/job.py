@@ -457,6 +457,7 @@ def _rows_of_source(script: Script, capture: Capture) -> Iterator[dict[str, Any]
             "text": text,
             "reason": reason,
             "is_fitted": fitted,
+            "needs": list(needs_of(own.id, templates, sent)),
             "counters": document,
         }
     yield from rows.values()
@@ -465,6 +466,29 @@ def _rows_of_source(script: Script, capture: Capture) -> Iterator[dict[str, Any]
         document = {**counters.model_dump(mode="json"), "is_counted": 0.0}
         words = REASONS.get(item.reason, item.reason)
         yield {"id": "", "text": redacted(item.text), "reason": words, "counters": document}
+
+
+def needs_of(
+    statement: str, templates: Iterable[Template], sent: Mapping[str, str]
+) -> Iterator[dict[str, Any]]:
+    """Yield the parameters without whose value a statement is not sent, each with its origin.
+
+    The origin is the text of the statement that returns it, or a column.
+    """
+    for template in templates:
+        for step in (step for step in template.steps if step.statement == statement):
+            for place, source in enumerate(step.parameters):
+                origin: dict[str, str] = {}
+                match source.of if isinstance(source, ListOf) else source:
+                    case Returned(otherwise=None) as own:
+                        origin["text"] = sent.get(template.steps[own.step].statement, "")
+                    case Taken() as own:
+                        origin["text"] = sent.get(own.statement, "")
+                    case OfColumn() as own if place in step.not_null:
+                        origin["column"] = f"{own.table}.{own.column}"
+                if origin and place not in step.optional:
+                    said = {name: redacted(text) for name, text in origin.items()}
+                    yield {"parameter": place + 1, **said}
 
 
 def _has_rows(counters: Counters) -> bool:

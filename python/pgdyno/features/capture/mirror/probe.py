@@ -21,7 +21,7 @@ from pgdyno.errors import PgdynoError
 from pgdyno.features.capture.mirror.accepting import TURNS, Asked, accepted_types, other_values
 from pgdyno.features.capture.mirror.adaptation import Adaptation, is_control, left_out_of
 from pgdyno.features.capture.mirror.empty_tables import EmptyTables
-from pgdyno.features.capture.mirror.fitting import Fitting
+from pgdyno.features.capture.mirror.fitting import NO_ROWS, Fitting
 from pgdyno.features.capture.mirror.job import (
     capture_of,
     mirror_load,
@@ -29,8 +29,9 @@ from pgdyno.features.capture.mirror.job import (
     templates_of,
 )
 from pgdyno.features.capture.mirror.kept_fits import Fits, file_of_fits, keep_fits, read_fits
-from pgdyno.features.capture.mirror.trying import found_values
-from pgdyno.features.capture.model import Capture, Constant
+from pgdyno.features.capture.mirror.trying import accepted_labels, found_values
+from pgdyno.features.capture.mirror.written_rows import rows_of_the_load
+from pgdyno.features.capture.model import Capture, Constant, Taken, parts_of
 from pgdyno.features.capture.on_server import foreign_in_load
 from pgdyno.features.capture.tables import CAPTURED
 from pgdyno.measure.jobs import engine_target, load_job
@@ -173,6 +174,8 @@ class _Probe:
             if summary is None or not self._answered(script, shapes, summary):
                 break
         self._fit()
+        if not is_recorded:
+            self._try_takers()
         document = self._document()
         left_out = document["left_out"].values()
         for reason in dict.fromkeys(left_out):
@@ -230,7 +233,8 @@ class _Probe:
             seconds = min(max(_FIT_S_MIN, _FIT_S_OF_EACH * len(texts)), _FIT_S_MAX)
             fitting = Fitting(connection, capture, asked, seconds=seconds)
             new = {name: text for name, text in texts.items() if name not in kept.tried}
-            sources = kept.sources | fitting.sources(new, texts)
+            with rows_of_the_load(fitting, texts):
+                sources = kept.sources | fitting.sources(new, texts)
             keep_fits(file, Fits(sources=sources, tried=(*kept.tried, *fitting.tried)))
         for name, changed in sources.items():
             if name in texts and name not in self.left_out:
@@ -268,7 +272,6 @@ class _Probe:
 
     def _answered(self, script: Script, shapes: tuple[ScriptShape, ...], summary: Summary) -> bool:
         """Change what failed; return whether anything was changed."""
-        original = capture_of(self.script)
         names = {text: name for name, text in sent_texts(script).items()}
         is_changed = False
         for shape, statement, failed in _refused(script, shapes, summary):
@@ -281,18 +284,7 @@ class _Probe:
             if _is_copy(statement):
                 self.tried[name] = TURNS
             with self.under_test.control("probe") as connection:
-                settings = mirror_load(script)["settings"]
-                asked = Asked(connection, settings.get("search_path", ""))
-                if name not in self.tried:
-                    values = self._found(connection, asked, script, name, statement)
-                    self.tried[name] = 0
-                while not values and self.tried.get(name, 0) < TURNS:
-                    turn = self.tried[name] = self.tried.get(name, 0) + 1
-                    values = other_values(asked, original, name, statement, turn=turn)
-                    # Without a value the statement would not be sent, and so seem to succeed.
-                    values = EmptyTables(connection, original).replaced(name, values)
-                    values = _as_sent(original, name, values)
-                    values = {} if self._changed(name, values) == self.sources.get(name) else values
+                values = self._other_values(connection, script, name, statement)
             if values:
                 self.sources[name] = self._changed(name, values)
             else:
@@ -305,15 +297,71 @@ class _Probe:
         """Return the sources of a statement with others; no table without rows gives a value."""
         return {**self.of_empty.get(name, {}), **values}
 
-    def _found(
-        self, connection: Connection, asked: Asked, script: Script, name: str, text: str
+    def _try_takers(self) -> None:
+        """Try what a round does not show: labels of enums that are refused now and then.
+
+        Of statements that take values of other transactions, a round carries out none.
+        """
+        script = self._script()
+        if not templates_of(script):
+            return
+        capture, texts = capture_of(script), sent_texts(script)
+        takers = {
+            step.statement
+            for template in capture.templates
+            for step in template.steps
+            if any(isinstance(part, Taken) for own in step.parameters for part in parts_of(own))
+        }
+        refused: dict[str, tuple[str, str] | None] = {}
+        with self.under_test.control("probe") as connection:
+            asked = Asked(connection, mirror_load(script)["settings"].get("search_path", ""))
+            fitting = Fitting(connection, capture, asked, seconds=_FIND_S_MAX)
+            with rows_of_the_load(fitting, texts):
+                for own in (own for own in capture.statements if own.id in texts):
+                    trial = fitting.trial_of(own, texts[own.id])
+                    if trial is not None and (changed := accepted_labels(trial)):
+                        self.sources[own.id] = {**self.sources.get(own.id, {}), **changed}
+                    elif trial is not None and own.id in takers:
+                        refused[own.id] = trial.refusal({})
+            for name, said in refused.items():
+                if said is not None and said[0] and not said[0].startswith(_ACCIDENTS):
+                    values = self._other_values(connection, script, name, texts[name])
+                    if values:
+                        self.sources[name] = self._changed(name, values)
+
+    def _other_values(
+        self, connection: Connection, script: Script, name: str, text: str
     ) -> dict[int, Any]:
-        """Return values with which a statement succeeds when it is tried alone."""
-        capture = capture_of(script)
+        """Return values with which a refused statement may succeed; empty if none are left.
+
+        Values with which it finds no rows, and found some in the source, come last.
+        """
+        capture, original = capture_of(script), capture_of(self.script)
         [statement] = [own for own in capture.statements if own.id == name]
+        asked = Asked(connection, mirror_load(script)["settings"].get("search_path", ""))
         fitting = Fitting(connection, capture, asked, seconds=_FIND_S_MAX)
-        fitting.texts = sent_texts(script)
-        return found_values(fitting, statement, text)
+        last: dict[int, Any] = {}
+        texts = sent_texts(script)
+        with rows_of_the_load(fitting, {**texts, name: text}):
+            if name not in self.tried:
+                self.tried[name] = 0
+                values, is_whole = found_values(fitting, statement, text)
+                if is_whole and values:
+                    return values
+                last = values
+            trial = fitting.trial_of(statement, text)
+            while self.tried.get(name, 0) < TURNS:
+                turn = self.tried[name] = self.tried.get(name, 0) + 1
+                values = other_values(asked, original, name, text, turn=turn)
+                # Without a value the statement would not be sent, and so seem to succeed.
+                values = EmptyTables(connection, original).replaced(name, values)
+                values = _as_sent(original, name, values)
+                if not values or self._changed(name, values) == self.sources.get(name):
+                    continue
+                if trial is None or trial.refusal(self._changed(name, values)) != NO_ROWS:
+                    return values
+                last = last or values
+        return last
 
 
 def _as_sent(capture: Capture, name: str, values: Mapping[int, Any]) -> dict[int, Any]:

@@ -1,6 +1,7 @@
 """Values with which a refused statement succeeds: tried one after the other, and rolled back.
 
 A candidate is kept if the statement succeeds, or if the server then refuses it for another reason.
+A statement that found rows in the source has not succeeded if it finds none.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pgdyno.engine.distribution import Hot
 from pgdyno.errors import SpecError
 from pgdyno.features.capture.mirror.candidates import columns_of
-from pgdyno.features.capture.mirror.fitting import Fitting
+from pgdyno.features.capture.mirror.fitting import NO_ROWS, Fitting, StatementTrial
 from pgdyno.features.capture.model import (
     Constant,
     Drawn,
@@ -27,7 +29,7 @@ from pgdyno.features.capture.model import (
 from pgdyno.server.connect import Connection
 from pgdyno.server.grammar import statements_of
 
-_REASONS_MAX, _WORDS_MAX = 4, 24
+_REASONS_MAX, _WORDS_MAX, _LABEL_DRAWS = 4, 24, 8
 _TEXTS = ("text", "character varying", "character", "name")
 _FREE = Constant | Drawn | Linear | ListOf | Now | OfColumn
 _DOCUMENTS = ("[]", "{}", "[{}]")
@@ -41,11 +43,16 @@ _BODIES = (
 )
 
 
-def found_values(fitting: Fitting, statement: Statement, text: str) -> dict[int, Source]:
-    """Return values for parameters with which the statement succeeds; empty if none are found."""
+def found_values(
+    fitting: Fitting, statement: Statement, text: str
+) -> tuple[dict[int, Source], bool]:
+    """Return values for parameters, and whether the statement succeeds with them.
+
+    Empty if none are found. It does not quite succeed if it finds no rows.
+    """
     trial = fitting.trial_of(statement, text)
     if trial is None:
-        return {}
+        return {}, False
     chosen: dict[int, Source] = {}
     refused = trial.refusal(chosen)
     step = trial.template.steps[trial.step]
@@ -55,17 +62,50 @@ def found_values(fitting: Fitting, statement: Statement, text: str) -> dict[int,
         better: tuple[int, Source, tuple[str, str]] | None = None
         for place, source in offers:
             if fitting.is_over():
-                return {}
+                break
             said = trial.refusal({**chosen, place: source})
             if said is None:
-                return {**chosen, place: source}
-            if better is None and said not in seen and said[0] not in _NO_NULL:
+                return {**chosen, place: source}, True
+            is_new = said not in seen and said[0] not in _NO_NULL
+            if is_new and (better is None or (said == NO_ROWS != better[2])):
                 better = place, source, said
         if better is None:
             break
         chosen[better[0]] = better[1]
-        seen.add(better[2])
-    return {}
+        refused = better[2]
+        seen.add(refused)
+    return (chosen if refused == NO_ROWS else {}), False
+
+
+def accepted_labels(trial: StatementTrial) -> dict[int, Source]:
+    """Return labels of enums without those that the server refuses, such as by a CHECK; by place.
+
+    Empty if no label is refused, or all are.
+    """
+    changed: dict[int, Source] = {}
+    known = [
+        (place, source.distribution)
+        for place, source in enumerate(trial.template.steps[trial.step].parameters)
+        if isinstance(source, Drawn) and source.distribution.kind == "enum"
+    ]
+    if not known or not any(_is_breach(trial.refusal({})) for _ in range(_LABEL_DRAWS)):
+        return changed
+    for place, labels in known:
+        given = [
+            hot
+            for hot in labels.hot
+            if not _is_breach(trial.refusal({**changed, place: Constant(value=hot.value)}))
+        ]
+        if 0 < len(given) < len(labels.hot):
+            whole = sum(hot.fraction for hot in given)
+            hot = tuple(Hot(value=own.value, fraction=own.fraction / whole) for own in given)
+            changed[place] = Drawn(distribution=labels.model_copy(update={"hot": hot}))
+    return changed
+
+
+def _is_breach(said: tuple[str, str] | None) -> bool:
+    """Return whether a row would break a constraint."""
+    return said is not None and said[0].startswith("23")
 
 
 def _candidates(

@@ -26,16 +26,21 @@ def numbers_of(documents: Sequence[str]) -> list[Decimal]:
     return sorted({leaf for leaf in leaves if isinstance(leaf, Decimal)})
 
 
-def kept_keys(documents: Sequence[str]) -> frozenset[str]:
-    """Return the keys that most documents share: part of the schema, not of a row."""
-    if len(documents) < 2:
-        return frozenset()
+def kept_keys(documents: Sequence[str], names: AbstractSet[str] = frozenset()) -> frozenset[str]:
+    """Return the keys that most documents share: part of the schema, not of a row.
+
+    Args: names, of the schema; such a key stays in any case.
+    """
     seen: dict[str, int] = {}
     for document in documents:
         for name in set(re.findall(r'"((?:[^"\\]|\\.)*)"\s*:', document)):
             seen[name] = seen.get(name, 0) + 1
     half = len(documents) / 2
-    return frozenset(name for name, n in seen.items() if n > half and _KEY.fullmatch(name))
+    return frozenset(
+        name
+        for name, count in seen.items()
+        if name in names or (len(documents) > 1 and count > half and _KEY.fullmatch(name))
+    )
 
 
 def replaced(

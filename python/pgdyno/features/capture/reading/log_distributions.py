@@ -154,10 +154,13 @@ def distribution_of(observed: Observed, kind: ValueKind) -> Distribution:
         bounds: list[str] = []
         if any(text.lstrip().startswith("[") for text in counts):
             # Without bounds the engine makes an object, and a list has a row for each of its parts.
-            bounds = _documents(list(counts)[:_BOUNDS], observed.stand_ins)
-        return Distribution(
+            bounds = _documents(list(counts)[:_BOUNDS], observed)
+        made = Distribution(
             kind=kind, null_fraction=nulls, distinct=len(counts), width=width, bounds=tuple(bounds)
         )
+        # A single document has no bounds between which another one could be.
+        hot = tuple(Hot(value=text, fraction=1 - nulls) for text in bounds)
+        return made.model_copy(update={"bounds": (), "hot": hot}) if len(hot) == 1 else made
     texts, stand_ins = sorted(counts), observed.stand_ins
     stand_ins.avoid(texts)
     common = [(text, count) for text, count in counts.most_common(_HOT_MAX) if count > 1]
@@ -178,9 +181,10 @@ def distribution_of(observed: Observed, kind: ValueKind) -> Distribution:
     )
 
 
-def _documents(known: Sequence[str], stand_ins: StandIns) -> list[str]:
+def _documents(known: Sequence[str], observed: Observed) -> list[str]:
     """Return documents in the order of jsonb, with stand-ins for their values."""
-    keys, numbers = documents.kept_keys(known), documents.numbers_of(known)
+    keys, numbers = documents.kept_keys(known, observed.names), documents.numbers_of(known)
+    stand_ins = observed.stand_ins
     stand_ins.avoid(documents.texts_of(known))
     moved = dict(zip(numbers, stand_ins.numbers(numbers, Decimal(1)), strict=True))
     made = {documents.replaced(text, keys, stand_ins.text, moved) for text in known}

@@ -451,6 +451,7 @@ def _observed(
                 sessions=sessions,
                 is_literal=is_literal,
                 enums=context.enums,
+                names=context.sources.names,
                 stand_ins=context.stand_ins,
                 is_own=context.is_written((use.table, use.column), values),
             )

@@ -27,8 +27,8 @@ class Observed:
     `instances`: the transaction of each value. `times_s`: Unix time of each call. `sessions`: the
     session of each call. `type`: as SQL, "" if it is not known. `is_literal`: it is a constant in
     the text of a statement that has other parameters, so a part of the program. `enums`: labels of
-    each enum of the schema. `stand_ins`: those of the capture. `is_own`: statements of the load
-    write these values into the column.
+    each enum of the schema. `names`: of columns and of fields of composite types. `stand_ins`:
+    those of the capture. `is_own`: statements of the load write these values into the column.
     """
 
     step: int
@@ -41,6 +41,7 @@ class Observed:
     sessions: Sequence[str] = ()
     is_literal: bool = False
     enums: Sequence[frozenset[str]] = ()
+    names: frozenset[str] = frozenset()
     is_own: bool = False
     stand_ins: StandIns = field(default_factory=lambda: StandIns((), ()))
 

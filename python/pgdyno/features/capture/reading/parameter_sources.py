@@ -8,8 +8,10 @@ existing value of its column.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from math import ceil
 
 from pgdyno.engine.distribution import Distribution, Hot, Spread, ValueKind
 from pgdyno.features.capture.model import (
@@ -35,7 +37,7 @@ from pgdyno.features.capture.reading.described import Described
 from pgdyno.features.capture.reading.functions import functions_of
 from pgdyno.features.capture.reading.grouping import StatementGroup
 from pgdyno.features.capture.reading.inner_values import element_of, is_inside
-from pgdyno.features.capture.reading.key_families import KeyFamilies
+from pgdyno.features.capture.reading.key_families import KeyFamilies, may_return_nothing
 from pgdyno.features.capture.reading.key_sources import (
     FRESH_KINDS,
     KeySources,
@@ -68,6 +70,11 @@ _KIND_OF_TYPE: dict[str, ValueKind] = {
     "bytea": "bytes",
     "interval": "interval",
 }
+_FAMILIES = {
+    **dict.fromkeys(("integer", "real", "numeric"), "number"),
+    **dict.fromkeys((*_TIME_KINDS, "interval"), "time"),
+    **{kind: kind for kind in ("boolean", "uuid", "bytes", "json")},
+}
 # A change by a parameter, such as SET balance = balance + $1, is of this size; of a column with a
 # CHECK constraint, which may forbid negative numbers, it is not negative.
 _CHANGES, _CHANGES_CHECKED = ("-100", "100"), ("0", "100")
@@ -97,6 +104,9 @@ class Sources(KeyFamilies):
         }
         super().__init__(columns)
         self._rows, self._objects = rows, objects
+        fields = {name for own in self._types.values() for name, _ in own}
+        self.names = frozenset(fields | {column.column for column in columns})
+        """Names of columns and of fields of composite types."""
         self.assumed: dict[str, str] = {}
         """Statements whose parameters have assumed values, with the use of each."""
 
@@ -231,6 +241,8 @@ class Sources(KeyFamilies):
         type_ = _typed(described.statement, number)
         if described.parsed.copies and column is not None:
             type_ = column.type
+        if (label := self._label(use, type_, described.parsed)) is not None:
+            return label
         if column is not None and is_inside(column, type_):
             return element_of(column) or self._by_type(described, number, type_)
         if use.use in ("limit", "offset"):
@@ -254,6 +266,8 @@ class Sources(KeyFamilies):
         is_window = type_ == "interval" and column is not None and column.type != "interval"
         if column is None or use.use == "other" or is_window:
             return self._by_type(described, number, type_)
+        if use.use in ("change", "range") and not _may_be(type_, column.type):
+            return self._by_type(described, number, type_)
         if use.use == "distance":
             return Constant(value="1")
         if use.use == "change" and self._is_counter(described.parsed, use.column):
@@ -267,17 +281,44 @@ class Sources(KeyFamilies):
             return source
         if use.use in ("equal", "insert", "set") and (key := self.key_of(column)):
             return OfColumn(table=key.table, column=key.column)
-        if self._is_unknown(column):
+        if self._is_unknown(column) and use.use not in ("equal", "range"):
             # A row that tells the amount of a change, as a ledger has it.
             amount = self._shared_change(earlier) if use.use == "insert" else None
             is_number = column.distribution.kind in ("integer", "numeric", "real")
             return amount if amount and is_number else self._by_type(described, number, type_)
+        if use.use == "insert" and column.is_unique and _finds_conflicts(described):
+            return OfColumn(table=use.table, column=use.column)
         if use.use == "insert":
             return self._counted(described.parsed, column, earlier) or self._inserted(column)
         group = self._group(described, use)
         if use.use == "set" and column.distribution.kind in _TIME_KINDS:
             return Now()
         return OfColumn(table=use.table, column=use.column, group=group)
+
+    def _label(self, use: Parameter, type_: str, parsed: Parsed) -> Source | None:
+        """Return a label of an enum for a parameter that no column of this enum explains.
+
+        A statement that finds rows by a state and writes the state moves them to another one.
+        Without statistics a list of states has all, and the first one is that of new rows.
+        """
+        kind, column = type_.removesuffix("[]"), self.column(use)
+        owners = (own for own in self._columns.values() if own.type == kind)
+        labels = next((own.distribution.labels for own in owners), ())
+        is_own = column is not None and column.type == kind
+        is_known = column is not None and bool(column.distribution.hot)
+        others = parsed.parameters.values()
+        is_moved = use.use == "set" and any(
+            other.use == "equal" and _place_of(other) == _place_of(use) for other in others
+        )
+        is_choice = use.use == "list" and not use.writes_elements and not is_known
+        if not labels or (is_own and not is_moved and not is_choice):
+            return None
+        known = labels[1:] if is_moved and not is_known else labels
+        hot = tuple(Hot(value=label, fraction=1 / len(known)) for label in known)
+        shape = Distribution(kind="enum", distinct=len(known), hot=hot, labels=labels)
+        length = Spread(least=len(known), mean=len(known), most=len(known))
+        made = Drawn(distribution=shape)
+        return ListOf(of=made, length=length, is_distinct=True) if type_ != kind else made
 
     def _looped(
         self,
@@ -432,10 +473,13 @@ class Sources(KeyFamilies):
         bounds = [p for p in uses if p.use == "range" and p.operator in ("<=", ">=")]
         is_inside = 1 < len(bounds) == len({_place_of(p) for p in bounds})
         is_inside &= described.parsed.kind == "select" and described.finds_rows
-        same = [p for p in uses if p.use == "equal"] + (bounds if is_inside else [])
+        # In `id IN ($1, $2)` each value is of another row.
+        equal = Counter(_place_of(p) for p in uses if p.use == "equal")
+        same = [p for p in uses if p.use == "equal" and equal[_place_of(p)] == 1]
+        same += bounds if is_inside else []
         tables = sorted({p.table for p in same})
         count = sum(p.table == use.table for p in same)
-        is_in_row = use.table in tables and (use.use != "range" or use in same)
+        is_in_row = use in same or (use.table in tables and use.use not in ("range", "equal"))
         return tables.index(use.table) if count > 1 and is_in_row else None
 
     def _shared_change(
@@ -487,7 +531,7 @@ class Sources(KeyFamilies):
     def _list_length(described: Described) -> Spread:
         rows = described.rows_per_call
         mean = min(max(rows, 1.0), _LIST_LENGTH_MAX)
-        return Spread(least=1, mean=mean, most=max(2 * mean - 1, 1))
+        return Spread(least=1, mean=mean, most=ceil(2 * mean - 1))
 
 
 def _beside_others(source: Source, first: int | None) -> Source:
@@ -498,6 +542,25 @@ def _beside_others(source: Source, first: int | None) -> Source:
     if first is None or not isinstance(source, ListOf):
         return source
     return source.model_copy(update={"as_long_as": first - 1})
+
+
+def _finds_conflicts(described: Described) -> bool:
+    """Return whether an INSERT usually adds nothing, because its rows are there."""
+    return not described.finds_rows and may_return_nothing(described.parsed.text)
+
+
+def _may_be(type_: str, column: str) -> bool:
+    """Return whether a parameter of a type may have values of a column of another type.
+
+    In `at + make_interval(secs => $1)` or `jsonb_set(own, path, value, $1)` it may not.
+    """
+    kinds = [_KIND_OF_TYPE.get(own.removesuffix("[]").partition("(")[0]) for own in (type_, column)]
+    first, other = (_FAMILIES.get(kind or "", "") for kind in kinds)
+    if not type_ or column.endswith("range"):
+        return True
+    return type_.endswith("[]") == column.endswith("[]") and (
+        not (first and other) or first == other
+    )
 
 
 def _place_of(use: Parameter) -> tuple[str, str]:

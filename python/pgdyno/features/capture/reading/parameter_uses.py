@@ -15,6 +15,7 @@ Use = Literal[
     "equal", "range", "distance", "list", "insert", "set", "change", "limit", "offset", "other"
 ]
 Tree = Mapping[str, Any]
+_COMPARED = ("equal", "range", "list")
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +190,10 @@ class Reader:
             target = item["ResTarget"]
             use: Use = "set" if alone(target.get("val")) else "change"
             for number in _parameters_in(target.get("val")):
-                self.parameters[number] = Parameter(use, table, target["name"])
+                # In CASE WHEN state = $1 it is compared, and not written.
+                known = self.parameters.get(number)
+                if known is None or not known.column or known.use not in _COMPARED:
+                    self.parameters[number] = Parameter(use, table, target["name"])
             for number, is_list in self._passed.of(target.get("val")):
                 if not is_list and number in _parameters_in(target.get("val")):
                     # A value or nothing, as in SET at = coalesce($1, now()).
