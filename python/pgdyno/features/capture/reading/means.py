@@ -11,7 +11,7 @@ _TYPE = (
     r"(?:(?:timestamp|time)(?:\(\d\))? with(?:out)? time zone|double precision|character varying"
     r"|[a-z_0-9.]+)"
 )
-_PARAMETER = rf"\$\d+(?:::{_TYPE}(?:\[\])?)?"
+_PARAMETER = rf"\$\d+(?:::{_TYPE}(?:\[\])?)*"
 _LIST = re.compile(rf"(?:= ?any ?\( ?|\bin ?\( ?){_PARAMETER}(?: ?, ?{_PARAMETER})* ?\)")
 _NOT_LIST = re.compile(rf"(?:<> ?all ?\( ?|\bnot in ?\( ?){_PARAMETER}(?: ?, ?{_PARAMETER})* ?\)")
 _EXTRACT = re.compile(r"\bextract ?\( ?[a-z]+ from\b")
