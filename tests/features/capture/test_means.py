@@ -13,6 +13,10 @@ def test_a_log_and_the_counters_name_one_statement_alike() -> None:
     assert form_of(many) == form_of("INSERT INTO t (a, b) VALUES ($1, $2)")
     flags = "UPDATE t SET a = null, b = true WHERE c IS NULL AND at > interval $1"
     assert form_of(flags) == form_of("UPDATE t SET a = $1, b = $2 WHERE c IS NULL AND at > $3")
+    # A log gives a number the type that it has; the statement casts it again.
+    assert form_of("VALUES ($1::integer::BIGINT)") == form_of("VALUES ($1::BIGINT)")
+    setting = "SELECT pg_catalog.set_config('app.tenant', $1, true)"
+    assert form_of(setting) == form_of("SELECT set_config($2, $1, $3)")
     assert form_of("SELECT a FROM t") != form_of("SELECT b FROM t")
 
 

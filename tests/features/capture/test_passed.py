@@ -25,6 +25,12 @@ FINISH = (
     " FROM done WHERE jobs.id = done.id"
 )
 
+MERGE = (
+    "MERGE INTO jobs j USING (VALUES ($1::bigint, $2::text)) AS s (id, state) ON j.id = s.id"
+    " WHEN MATCHED THEN UPDATE SET state = s.state"
+    " WHEN NOT MATCHED THEN INSERT (id, queue) VALUES (s.id, $3)"
+)
+
 
 @pytest.mark.parametrize(
     ("text", "place", "wanted"),
@@ -48,6 +54,26 @@ FINISH = (
             Parameter("list", JOBS, "id", "="),
         ),
         ("UPDATE jobs SET queue = coalesce($1, queue)", 1, Parameter("set", JOBS, "queue")),
+        (
+            "WITH new (id, q) AS (VALUES ($1::bigint, $2::text), ($3::bigint, $4::text))"
+            " UPDATE jobs AS j SET queue = new.q FROM new WHERE j.id = new.id",
+            4,
+            Parameter("set", JOBS, "queue"),
+        ),
+        (
+            "INSERT INTO jobs (id, queue) SELECT p0::bigint, p1::text"
+            " FROM (VALUES ($1, $2, $3)) AS given (p0, p1, place) ORDER BY place",
+            2,
+            Parameter("insert", JOBS, "queue"),
+        ),
+        (
+            "SELECT queue FROM jobs JOIN (VALUES ($1::bigint)) AS v ON v.column1 = jobs.id",
+            1,
+            Parameter("equal", JOBS, "id", "="),
+        ),
+        (MERGE, 1, Parameter("equal", JOBS, "id", "=")),
+        (MERGE, 2, Parameter("set", JOBS, "state")),
+        (MERGE, 3, Parameter("insert", JOBS, "queue")),
     ],
 )
 def test_a_parameter_of_an_inner_query_belongs_to_the_column_that_gets_it(

@@ -61,6 +61,12 @@ def shop(target: Target) -> None:
                     for place in range(order % 3 + 1):
                         line = "INSERT INTO line VALUES (%s, %s, %s, %s)"
                         session.execute(line, [key, place, f"thing {place}", 1.5 * place])
+                    # The log has {NULL,2.5}: the first element has no value.
+                    session.execute(
+                        "INSERT INTO line SELECT %s, place, 'gift', price"
+                        " FROM unnest(%s::int[], %s::numeric[]) AS u (place, price)",
+                        [key, [8, 9], [None, 2.5]],
+                    )
                     changed = session.execute(
                         "UPDATE customer SET version = version + 1, orders = orders + 1"
                         " WHERE id = %s AND version = %s",

@@ -40,6 +40,20 @@ def test_another_key_makes_other_stand_ins() -> None:
     assert StandIns(texts, texts).text(texts[0]) != StandIns(texts, texts).text(texts[0])
 
 
+@pytest.mark.parametrize("text", ["7", "42", "8642097", "19.99", "-35", "00012345678"])
+def test_a_text_that_is_a_number_stays_a_number(text: str) -> None:
+    texts = sorted(["anna@example", text, *map(str, range(1, 9))])
+    stand_ins = made(texts)
+    moved = stand_ins.text(text)
+    assert len(moved) == len(text)
+    assert Decimal(moved).is_finite()
+    assert [place for place, letter in enumerate(moved) if not letter.isdigit()] == [
+        place for place, letter in enumerate(text) if not letter.isdigit()
+    ]
+    assert len(text) < 6 or moved != text
+    assert len({stand_ins.text(own) for own in texts}) == len(set(texts))
+
+
 def test_values_of_the_schema_and_blanks_stay() -> None:
     stand_ins = made(["", "   ", "active"], shown=("active",))
     assert [stand_ins.text(text) for text in ("", "   ", "active")] == ["", "   ", "active"]

@@ -59,6 +59,16 @@ _FAILS_MIN = 0.5
 # be done inside a transaction, such as a procedure that commits.
 _ACCIDENTS = ("25", "2D", "40", "53", "55", "57", "08", "58", "XX001", "XX002")
 _STATE_LENGTH = 5
+_NO_RIGHT = "42501"
+# The forms in which a capture takes a role.
+_ROLE = re.compile(
+    r"SET LOCAL (?:ROLE|SESSION AUTHORIZATION) \"(.+)\"|SELECT set_config\('role', '(.+)', true\)"
+)
+_RIGHTS_SQL = (
+    "SELECT bool_and(pg_catalog.has_table_privilege(r.oid, pg_catalog.to_regclass(own),"
+    " 'SELECT, INSERT, UPDATE, DELETE')) FROM pg_catalog.pg_roles r, unnest(%s::text[]) own"
+    " WHERE r.rolname = %s"
+)
 
 _KNOWN: dict[str, dict[str, dict[str, Any]]] = {}
 _LOCK = threading.Lock()
@@ -273,12 +283,15 @@ class _Probe:
     def _answered(self, script: Script, shapes: tuple[ScriptShape, ...], summary: Summary) -> bool:
         """Change what failed; return whether anything was changed."""
         names = {text: name for name, text in sent_texts(script).items()}
-        is_changed = False
+        is_changed, powerless = False, set[str]()
         for shape, statement, failed in _refused(script, shapes, summary):
             name = names.get(statement)
             if name is None or name in self.left_out:
                 continue
             is_changed = True
+            if failed.code == _NO_RIGHT and (roles := self._powerless(shape.name, name)):
+                powerless |= roles
+                continue
             values: dict[int, Any] = {}
             # The types of copied rows are those of the columns, and COPY cannot be prepared.
             if _is_copy(statement):
@@ -291,7 +304,26 @@ class _Probe:
                 self.sources.pop(name, None)
                 said = redacted(failed.message)
                 self.left_out[name] = f"it always fails in {shape.name}: {said}"
+        reason = "its role has no right on the tables here, so the load runs without the role"
+        self.left_out |= dict.fromkeys(powerless, reason)
         return is_changed
+
+    def _powerless(self, template: str, name: str) -> set[str]:
+        """Return the statements with which a template takes roles that lack rights here.
+
+        A copy has no grants. In the source, the role has the rights that its statements need.
+        """
+        capture = capture_of(self.script)
+        known = {own.id: own for own in capture.statements}
+        used = {s.statement for t in capture.templates if t.name == template for s in t.steps}
+        taken = {own: _ROLE.fullmatch(known[own].text) for own in used - self.left_out.keys()}
+        tables = list(known[name].tables)
+        with self.under_test.control("probe") as connection:
+            return {
+                own
+                for own, role in taken.items()
+                if role and _lacks_rights(connection, tables, role[1] or role[2])
+            }
 
     def _changed(self, name: str, values: dict[int, Any]) -> dict[int, Any]:
         """Return the sources of a statement with others; no table without rows gives a value."""
@@ -362,6 +394,11 @@ class _Probe:
                     return values
                 last = last or values
         return last
+
+
+def _lacks_rights(connection: Connection, tables: list[str], role: str) -> bool:
+    row = connection.execute(_RIGHTS_SQL, [tables, role]).fetchone()
+    return row is not None and row[0] is False
 
 
 def _as_sent(capture: Capture, name: str, values: Mapping[int, Any]) -> dict[int, Any]:

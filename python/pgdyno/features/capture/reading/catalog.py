@@ -153,6 +153,14 @@ NOT_KEPT_SQL = (
     " AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend e WHERE e.classid = x.class"
     " AND e.objid = x.oid AND e.deptype = 'e') ORDER BY 1, 2 LIMIT 200"
 )
+# The conditions of row security name settings of the application; the text itself is not kept.
+POLICIES_SQL = (
+    f"SELECT {_RELATION}, concat_ws(' ', pg_catalog.pg_get_expr(p.polqual, p.polrelid),"
+    " pg_catalog.pg_get_expr(p.polwithcheck, p.polrelid)) FROM pg_catalog.pg_policy p"
+    " JOIN pg_catalog.pg_class c ON c.oid = p.polrelid"
+    " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+    f" WHERE {_own('pg_class', 'c.oid')} ORDER BY p.oid"
+)
 DOMAINS_SQL = (
     f"SELECT {_NAME.format('t.typname')}, pg_catalog.format_type(t.typbasetype, t.typtypmod),"
     " t.typnotnull, t.typdefault, (SELECT array_agg(pg_catalog.pg_get_constraintdef(k.oid)"

@@ -51,6 +51,7 @@ class Call:
     def values(self) -> tuple[Value, ...]:
         """Return the values of `$1` and so on; None is NULL, False is not known."""
         parameters, constants = _unpacked(self.packed)
+        parameters = self.statement.listed(parameters)
         missing = self.statement.parameter_count - len(parameters)
         places = self.statement.positions if constants else ()
         return (*parameters, *[False] * missing, *(constants[at] for at in places))

@@ -255,7 +255,15 @@ def _arithmetic(observed: Observed, numbers: FloatArray, other: Observed) -> Sou
         )
     differences = mine - theirs
     least, most = np.quantile(differences, (0.005, 0.995))
-    if most - least < _BOUNDED * np.ptp(mine) and len(set(theirs)) > _INSTANCES_MIN:
+    is_near = most - least < _BOUNDED * np.ptp(mine)
+    # Two bounds of one range: drawn apart, the second would often be below the first.
+    own, its = observed.use, other.use
+    are_bounds = own.use == its.use == "range" and (own.table, own.column) == (
+        its.table,
+        its.column,
+    )
+    is_ordered = are_bounds and least * most >= 0
+    if (is_near or is_ordered) and len(set(theirs)) > _INSTANCES_MIN:
         return Between(
             step=other.step, parameter=other.position, least=float(least), most=float(most)
         )

@@ -17,6 +17,8 @@ from pgdyno.server.connect import FIRST_SQL
 # Every session of ours begins with a text that has it; a log has no comments.
 _OUR_FIRST = FIRST_SQL.partition("'")[0]
 _NUMBERED = re.compile(r"\$(\d+)")
+# A list of parameters: whatever its length is, it is one statement, and the list is one parameter.
+_LISTED = re.compile(r"(\bNOT\s+)?\bIN\s*\(\s*(\$\d+(?:\s*,\s*\$\d+)+)\s*\)", re.I)
 _IN_LIST = re.compile(r"(\bNOT\s+)?\bIN\s*$", re.I)
 _TYPE_BEFORE = re.compile(rf"{TYPE_BEFORE}$", re.I)
 # Statements that take parameters.
@@ -28,9 +30,12 @@ _BY_VALUE = re.compile(
     r"|.*\b(?:set_config|pg_notify)\s*\(",
     re.I | re.S,
 )
+# The name of a setting; it stays if the schema reads the setting.
+_SETTING = re.compile(r"\bset_config\s*\(\s*'(\w+\.\w+)'", re.I)
 # Only a constant that is itself the key of an order or a group counts columns.
 _PATH = ("SortBy", "node", "A_Const", "GroupingSet", "content")
 _MADE_MAX = 1_000
+_NONE: Mapping[int, str] = {}
 _MADE = ("SELECT set_config('", "SELECT pg_notify('")
 # Constants below these parts of a statement are not values: they count columns, or digits.
 _COUNTS = ("sortClause", "groupClause", "distinctClause", "typmods")
@@ -55,13 +60,23 @@ class ConstantPlace:
 class LoggedStatement:
     """A statement with `$n` for every value. `positions`: which constants became parameters.
 
-    `casts`: types that the text gives to parameters that were constants, by number from 1.
+    `casts`: types that the text gives to parameters that were constants, by number from 1. `lists`:
+    which parameters of the program are one list here, as places from 0 and behind the last.
     """
 
     parsed: Parsed
     parameter_count: int
     positions: tuple[int, ...] = ()
     casts: Mapping[int, str] = field(default_factory=dict)
+    lists: tuple[tuple[int, int], ...] = ()
+
+    def listed(self, values: Sequence[Any]) -> list[Any]:
+        """Return the values of the program's parameters, lists in place of their elements."""
+        made = list(values)
+        for first, end in reversed(self.lists):
+            part = made[first:end]
+            made[first:end] = [part if len(part) == end - first and False not in part else False]
+        return made
 
 
 class LoggedShape:
@@ -70,13 +85,17 @@ class LoggedShape:
     def __init__(
         self, sql: str, literals: Sequence[tuple[int, int, bool]], names: Names, *, is_cut: bool
     ) -> None:
-        self._sql, self._names, self._is_cut = sql, names, is_cut
+        self._names, self._is_cut = names, is_cut
+        self._original = sql, [(start, end) for start, end, _ in literals]
+        self.parameter_count = _count_of(sql, literals)
+        sql, literals, self._lists = _with_lists(sql, literals)
+        self._sql, self._count = sql, _count_of(sql, literals)
         self.is_ours = _OUR_FIRST in sql
-        outside = _without(sql, literals)
-        self.parameter_count = max((int(n) for n in _NUMBERED.findall(outside)), default=0)
         kept = set(_places_below(sql, _COUNTS, _PATH)) if literals else set()
         again = set(_places_below(sql, _REPEATS, None)) if literals else set()
         kept.update(_places_of_indexes(sql) if literals else ())
+        named = [m for m in _SETTING.finditer(sql) if m[1].lower() in names.settings]
+        kept.update(name.start(1) - 1 for name in named)
         self._places = [
             ConstantPlace(
                 (start, end),
@@ -127,13 +146,12 @@ class LoggedShape:
 
     def exact(self, constants: Sequence[Any]) -> str:
         """Return the text with its constants, as the program sent it."""
+        sql, places = self._original
         text, last = "", 0
-        given = constants or [None] * len(self._places)
-        for value, place in zip(given, self._places, strict=False):
-            start, end = place.position
-            text += self._sql[last:start] + _as_in(self._sql[start:end], value)
+        for value, (start, end) in zip(constants or [None] * len(places), places, strict=False):
+            text += sql[last:start] + _as_in(sql[start:end], value)
             last = end
-        return text + self._sql[last:]
+        return text + sql[last:]
 
     def _repeated(self, constants: Sequence[Any]) -> tuple[tuple[int, int], ...]:
         """Return the constants that repeat an earlier one: the places of both."""
@@ -161,15 +179,15 @@ class LoggedShape:
         parsed = parse(text + _filled(self._sql[last:], given), self._names)
         is_made = parsed.kind in ("other", "set") or parsed.text.startswith(_MADE)
         if parsed.copies:
-            return LoggedStatement(parsed, self.parameter_count)
+            return self._of(parsed)
         if parsed.reason or parsed.parameters or not is_made:
             return None
-        return LoggedStatement(parsed, self.parameter_count)
+        return self._of(parsed)
 
     def _make(self, constants: Sequence[Any], same: Mapping[int, int]) -> LoggedStatement:
         if self._is_cut:
             parsed = Parsed(self._sql[:20].split(maxsplit=1)[0].upper(), reason="unreadable")
-            return LoggedStatement(parsed, self.parameter_count)
+            return self._of(parsed)
         plain = parse(self._text(constants, {}, same)[0], self._names)
         positions = tuple(
             at for at, place in enumerate(self._places) if not place.stays and at not in same
@@ -177,21 +195,29 @@ class LoggedShape:
         if plain.reason and plain.kind not in _QUERIES:
             # A utility statement takes no parameters; its first words are enough.
             original = parse(self._sql, self._names) if plain.reason == "unreadable" else plain
-            return LoggedStatement(original, self.parameter_count)
+            return self._of(original)
         made = None
         for is_certain in (False, True):
             casts = dict(self._casts(plain, positions, is_certain=is_certain))
             text, types = self._text(constants, casts, same)
             parsed = parse(text, self._names) if casts else plain
-            made = made or LoggedStatement(parsed, self.parameter_count, positions, types)
+            made = made or self._of(parsed, positions, types)
             has_parameters = positions or parsed.parameters
             can_be_asked = parsed.kind in _QUERIES and not (parsed.reason or parsed.temporary)
             # Of PREPARE the text is that of the statement in it.
             if not has_parameters or not can_be_asked or self._names.accepts(parsed.text):
-                return LoggedStatement(parsed, self.parameter_count, positions, types)
+                return self._of(parsed, positions, types)
         assert made is not None
         made.parsed.reason = "refused"
         return made
+
+    def _of(
+        self,
+        parsed: Parsed,
+        positions: tuple[int, ...] = (),
+        casts: Mapping[int, str] | None = None,
+    ) -> LoggedStatement:
+        return LoggedStatement(parsed, self._count, positions, casts or {}, self._lists)
 
     def _casts(
         self, plain: Parsed, positions: Sequence[int], *, is_certain: bool
@@ -200,7 +226,7 @@ class LoggedShape:
 
         Args: is_certain, every number has the type that a number has.
         """
-        for number, at in enumerate(positions, self.parameter_count + 1):
+        for number, at in enumerate(positions, self._count + 1):
             place = self._places[at]
             raw = self._sql[place.position[0] : place.position[1]]
             use = plain.parameters.get(number)
@@ -216,7 +242,7 @@ class LoggedShape:
         self, constants: Sequence[Any], casts: Mapping[int, str], same: Mapping[int, int]
     ) -> tuple[str, dict[int, str]]:
         """Return the text with `$n` for its constants, and the types that it names."""
-        made, last, next_number = "", 0, self.parameter_count + 1
+        made, last, next_number = "", 0, self._count + 1
         numbers: dict[int, int] = {}
         types = dict(casts)
         for position, place in enumerate(self._places):
@@ -268,6 +294,46 @@ def _first_of(raw: str) -> str:
 
 def _filled(part: str, values: Mapping[int, str]) -> str:
     return _NUMBERED.sub(lambda number: values.get(int(number[1]), number[0]), part)
+
+
+def _count_of(sql: str, literals: Sequence[tuple[int, int, bool]]) -> int:
+    """Return the largest number of a parameter in a text."""
+    return max((int(n) for n in _NUMBERED.findall(_without(sql, literals))), default=0)
+
+
+def _with_lists(
+    sql: str, literals: Sequence[tuple[int, int, bool]]
+) -> tuple[str, Sequence[tuple[int, int, bool]], tuple[tuple[int, int], ...]]:
+    """Return a text with `= ANY ($1)` for `IN ($1, $2)`, its constants, and what was a list."""
+    bare = list(sql)
+    for start, end, _ in literals:
+        bare[start:end] = " " * (end - start)
+    plain = "".join(bare)
+    every = [int(n) for n in _NUMBERED.findall(plain)]
+    lists: dict[int, tuple[int, int]] = {}
+    for match in _LISTED.finditer(plain):
+        own = [int(n) for n in _NUMBERED.findall(match[2])]
+        is_row = own == list(range(own[0], own[0] + len(own)))
+        if is_row and all(every.count(number) == 1 for number in own):
+            lists[match.start()] = (own[0] - 1, own[-1])
+    if not lists:
+        return sql, literals, ()
+
+    def renumbered(match: re.Match[str]) -> str:
+        number = int(match[1])
+        return f"${number - sum(min(number, e) - b - 1 for b, e in lists.values() if b < number)}"
+
+    def shortened(match: re.Match[str]) -> str:
+        own = lists.get(last + match.start())
+        return f"{'<> ALL' if match[1] else '= ANY'} (${own[0] + 1})" if own else match[0]
+
+    made, places, last = "", [], 0
+    for start, end, is_list in [*literals, (len(sql), len(sql), False)]:
+        made += _NUMBERED.sub(renumbered, _LISTED.sub(shortened, sql[last:start]))
+        places.append((len(made), len(made) + end - start, is_list))
+        made += sql[start:end]
+        last = end
+    return made, places[:-1], tuple(sorted(lists.values()))
 
 
 def _without(sql: str, literals: Sequence[tuple[int, int, bool]]) -> str:

@@ -11,13 +11,15 @@ _TYPE = (
     r"(?:(?:timestamp|time)(?:\(\d\))? with(?:out)? time zone|double precision|character varying"
     r"|[a-z_0-9.]+)"
 )
-_PARAMETER = rf"\$\d+(?:::{_TYPE}(?:\[\])?)?"
+_PARAMETER = rf"\$\d+(?:::{_TYPE}(?:\[\])?)*"
 _LIST = re.compile(rf"(?:= ?any ?\( ?|\bin ?\( ?){_PARAMETER}(?: ?, ?{_PARAMETER})* ?\)")
 _NOT_LIST = re.compile(rf"(?:<> ?all ?\( ?|\bnot in ?\( ?){_PARAMETER}(?: ?, ?{_PARAMETER})* ?\)")
 _EXTRACT = re.compile(r"\bextract ?\( ?[a-z]+ from\b")
 # The server counts them as constants, except in tests such as IS NULL. A log has them.
 _WORDS = re.compile(r"(?<!is )(?<!not )\b(?:true|false|null)\b")
 _TYPED = re.compile(r"\b(?:interval|date|time|timestamp|timestamptz) \$")
+# A log has the name of a setting, which the server counts as a constant.
+_SETTING = re.compile(r"\b(?:pg_catalog\.)?set_config ?\( ?'[^']*'")
 _ROWS = re.compile(r"(\bvalues ?)(\([^()]*\))(?: ?, ?\([^()]*\))+")
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.S)
 _SCALED = tuple(name for name in Counters.model_fields if name not in ("calls", "time_ms"))
@@ -30,7 +32,7 @@ def form_of(text: str, *, is_of_any_length: bool = True) -> str:
     may be any: then a list is one parameter, and several rows of VALUES are one row.
     """
     line = " ".join(_COMMENT.sub(" ", text).lower().split())
-    line = _EXTRACT.sub("extract($1 from", line)
+    line = _SETTING.sub("set_config($1", _EXTRACT.sub("extract($1 from", line))
     if is_of_any_length:
         line = _LIST.sub("= any ($)", _NOT_LIST.sub("<> all ($)", line))
     line = _TYPED.sub("$", re.sub(_PARAMETER, "$", _WORDS.sub("$1", line)))

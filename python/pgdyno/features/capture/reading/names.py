@@ -27,13 +27,15 @@ class Names:
         roles: Set[str] = frozenset(),
         accepts: Callable[[str], bool] = lambda _: True,
         arbiters: Mapping[str, Sequence[Arbiter]] | None = None,
+        settings: Mapping[str, tuple[str, str]] | None = None,
     ) -> None:
         """Take what is known of a database.
 
         Args: columns by qualified table; path, the schemas in the order of search_path; fixed_keys,
         keys by table that cannot get new values; generated, columns by table and name; roles
         of the server; accepts, whether the server accepts a statement with its parameters;
-        arbiters, the unique indexes with constants by table.
+        arbiters, the unique indexes with constants by table; settings, those of the application
+        that the schema reads, with the column of each value.
         """
         self._fixed_keys, self._generated = fixed_keys or {}, generated
         self._roles, self.accepts = roles, accepts
@@ -43,6 +45,7 @@ class Names:
         self._path = path
         self.functions = functions
         self.arbiters = arbiters or {}
+        self.settings = settings or {}
 
     def table(self, schema: str | None, name: str) -> str:
         """Return the qualified name of a table, "" without a table."""

@@ -117,6 +117,8 @@ class Reader:
                 self._read_update(item)
             elif name == "SubLink" and item.get("subLinkType") == "ANY_SUBLINK":
                 self._read_any_of_query(item)
+        for item in (item for name, item in nodes(self._tree) if name == "MergeWhenClause"):
+            self._read_merge(item)
         for item in self._calls:
             self._read_call(item)
         if self._node == "UpdateStmt":
@@ -140,6 +142,16 @@ class Reader:
                     self.parameters[number] = Parameter("insert", table, column)
         for column, item in zip(columns, select.get("targetList", ()), strict=False):
             self._note_passed(item["ResTarget"].get("val"), "insert", (table, column))
+
+    def _read_merge(self, action: Tree) -> None:
+        """Read what a MERGE writes; a key that it also compares stays the key of a row."""
+        if action.get("commandType") == "CMD_UPDATE":
+            self._read_update({**action, "relation": self._tree["relation"]})
+        table = self.qualified(self._tree["relation"])
+        named = [item["ResTarget"]["name"] for item in action.get("targetList", ())]
+        columns = named or self._names.columns(table)
+        for column, value in zip(columns, action.get("values", ()), strict=False):
+            self._note_passed(value, "insert", (table, column))
 
     def _note_passed(self, value: Any, use: Use, place: tuple[str, str]) -> None:
         """Note the parameters whose values, or elements, are written into a column."""

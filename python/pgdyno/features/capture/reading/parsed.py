@@ -13,6 +13,7 @@ from pgdyno.features.capture.reading import temporary, utilities
 from pgdyno.features.capture.reading.arbiters import with_index, without_index
 from pgdyno.features.capture.reading.assigned import Assigned, assigned_in, deleted_in
 from pgdyno.features.capture.reading.names import TEMPORARY, Names
+from pgdyno.features.capture.reading.own_settings import set_again
 from pgdyno.features.capture.reading.parameter_uses import (
     Parameter,
     Reader,
@@ -164,6 +165,8 @@ def _parse(text: str, names: Names) -> Parsed:
         if kind is None:
             return Parsed(_first_words(clean), reason="two_phase")
         return Parsed(clean, kind=kind, reads_only=True)
+    if own := set_again(node, tree, names.settings):
+        return Parsed(own[0], kind="select", reads_only=True, parameters=own[1])
     made = utilities.text_of(
         node, tree, is_schema=names.has_schema, is_named=names.has_word, is_role=names.has_role
     )

@@ -1,4 +1,4 @@
-"""Parameters that a statement passes on: through WITH, a query in FROM, unnest, or a cast.
+"""Parameters that a statement passes on: through WITH, a query or VALUES in FROM, unnest, a cast.
 
 In `WITH job AS (SELECT unnest($1::bigint[]) AS id) UPDATE jobs .. FROM job WHERE jobs.id = job.id`
 the elements of `$1` are compared with `jobs.id`.
@@ -40,6 +40,11 @@ class PassedParameters:
                 self._columns.setdefault(own, self._columns[of])
 
     def _add(self, name: str, query: Tree, given: list[str]) -> None:
+        rows = [row["List"]["items"] for row in query.get("valuesLists", ())]
+        own = self._columns.setdefault(name, {})
+        for place, values in enumerate(zip(*rows, strict=False)):
+            column = given[place] if place < len(given) else f"column{place + 1}"
+            own[column] = tuple(passed for value in values for passed in self.of(value))
         targets = [item["ResTarget"] for item in query.get("targetList", ())]
         names = given or [target.get("name") or _last(target.get("val")) for target in targets]
         pairs = zip(names, targets, strict=False)

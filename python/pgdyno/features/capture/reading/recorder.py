@@ -323,7 +323,7 @@ def _elements(value: Value) -> list[Any] | None:
     if isinstance(value, list):
         return value
     if isinstance(value, str) and _PLAIN_ARRAY.fullmatch(value):
-        return value[1:-1].split(",")
+        return [None if own.upper() == "NULL" else own for own in value[1:-1].split(",")]
     return None
 
 

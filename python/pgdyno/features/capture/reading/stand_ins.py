@@ -23,6 +23,7 @@ _PLACE_LETTERS = 5
 _TRIES = 64
 # Texts of so few characters may all be in use; then the order gives way to a free one.
 _SHORT = 3
+_IS_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _WORD = re.compile(r"\s+|\S+")
 # A text of fewer characters may be equal to another value by chance.
 SEARCHABLE = 6
@@ -175,19 +176,24 @@ class StandIns:
             if filled <= before:
                 filled = _above(before, filled)
             # A text without another beginning has all its letters at random.
-            made = filled if attempt > _TRIES // 2 else self._with_words(value, filled)
+            is_plain = attempt > _TRIES // 2 and not _IS_NUMBER.fullmatch(value)
+            made = filled if is_plain else self._with_words(value, filled)
             if made not in self._known and made not in self._used and (made > before or attempt):
                 break
         else:
-            made = self._unused(length) or made
+            made = self._unused(length, is_number=value.isdigit()) or made
         self._used.add(made)
         return made
 
     def _with_words(self, value: str, filled: str) -> str:
         """Return the letters with spaces where the text has them, and with stand-ins of its words.
 
-        The beginning, which decides the order, stays.
+        The beginning, which decides the order, stays. A number stays a number: a program, or a
+        view, may cast it.
         """
+        if _IS_NUMBER.fullmatch(value):
+            digits = zip(value, filled, strict=True)
+            return "".join(_as_digit(by) if own.isdigit() else own for own, by in digits)
         if " " not in value.strip():
             return filled
         end = len(value.rstrip())
@@ -209,11 +215,12 @@ class StandIns:
             self._words[plain] = made if made not in self._known else made[::-1]
         return self._words[plain]
 
-    def _unused(self, length: int) -> str:
+    def _unused(self, length: int, *, is_number: bool) -> str:
         """Return a short text that no other value has; "" if all are in use."""
         if length > _SHORT:
             return ""
-        every = map("".join, itertools.product(_LETTERS + string.digits, repeat=length))
+        letters = string.digits + _LETTERS if is_number else _LETTERS + string.digits
+        every = map("".join, itertools.product(letters, repeat=length))
         return next((text for text in every if text not in self._used), "")
 
     def _stream(self, word: str, length: int) -> bytes:
@@ -233,6 +240,11 @@ def _letters(share: float, count: int) -> str:
         letters += _LETTERS[min(int(share), _BASE - 1)]
         share -= int(share)
     return letters
+
+
+def _as_digit(letter: str) -> str:
+    """Return a digit; a later letter has no smaller one."""
+    return letter if letter.isdigit() else str(max(0, _LETTERS.find(letter)) * 10 // _BASE)
 
 
 def _above(before: str, filled: str) -> str:

@@ -37,6 +37,7 @@ from pgdyno.features.capture.reading.counting import CaptureProgress, Counting
 from pgdyno.features.capture.reading.functions import functions_of
 from pgdyno.features.capture.reading.means import MeansOfStatements
 from pgdyno.features.capture.reading.names import Names
+from pgdyno.features.capture.reading.own_settings import settings_of
 from pgdyno.features.capture.reading.parsed import Parsed, parse
 from pgdyno.features.capture.reading.schema import read_schema
 from pgdyno.features.capture.reading.sources import SourceSeen, sources_of
@@ -138,6 +139,11 @@ class Reading:
         self.statistics = read_statistics(self.source.fetch(catalog.STATISTICS_SQL))
         self.groups = column_groups(self.source.fetch(catalog.GROUPS_SQL))
         self._roles = frozenset(name for (name,) in self.source.fetch(catalog.ROLES_SQL))
+        policies = [
+            (str(table), str(text)) for table, text in self.source.fetch(catalog.POLICIES_SQL)
+        ]
+        others = (*self.schema.objects, *self.schema.every_function)
+        self._conditions = [*policies, *(("", item.sql) for item in others)]
         self.settings = {name: value for name, value in self.source.fetch(catalog.SETTINGS_SQL)}
         self._shape_columns()
 
@@ -276,6 +282,7 @@ class Reading:
             roles=self._roles,
             accepts=self._accepts,
             arbiters=arbiters_of(self.schema.objects),
+            settings=settings_of(self._conditions, columns),
         )
 
     def _accepts(self, text: str) -> bool:
