@@ -12,8 +12,7 @@ SITE    := .tools/site/.requirements
 build: $(STAMP) $(SITE)
 	@scripts/timed "build: engine (Rust)" $(UV) pip install --quiet --python $(BIN)/python --no-deps \
 	  --no-build-isolation -e crates/pgdyno-engine -e .
-	@scripts/timed "build: lab (Python)" sh -c '$(BIN)/python -m compileall -q python && \
-	  $(BIN)/python -m pgdyno.report.page_templates'
+	@scripts/timed "build: lab (Python)" $(BIN)/python -m compileall -q python
 
 .tools/bin/uv: requirements/uv.txt
 	@scripts/require-toolchain "$(PYTHON)"

@@ -248,8 +248,6 @@ def _values(column: Column, count: int, every_s: int, rng: np.random.Generator) 
     drawn = (middle * rng.gamma(4, 0.25, size=count)).astype(np.int64)
     if column.nature == "counter":
         drawn = np.cumsum(drawn * every_s)
-        if column.wraps_at:
-            drawn %= column.wraps_at
     values: list[Any] = drawn.tolist()
     return [float(value) for value in values] if column.dtype == "float64" else values
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from pgdyno.observe.collector import Column, counter, gauge, key
-from pgdyno.observe.rates import Dropped, deltas, since_zero
+from pgdyno.observe.rates import deltas, since_zero
 
 SECOND = 1_000_000_000
 COLUMNS = (
     key("device", "which"),
     counter("reads", "requests", "reads"),
-    counter("time_ns_used", "ns", "time", wraps_at=1 << 32),
+    counter("time_ns_used", "ns", "time"),
     gauge("queue", "requests", "now"),
 )
 
@@ -36,7 +36,6 @@ def test_differences_and_rates_are_of_each_interval() -> None:
     assert growth.key == {"device": "sda"}
     assert growth.by_column["reads"].tolist() == [2, 5]
     assert growth.per_second("reads").tolist() == [2, 2.5]
-    assert growth.dropped == ()
     assert "queue" not in growth.by_column
 
 
@@ -54,19 +53,18 @@ def test_a_counter_that_fell_is_a_reset_and_the_interval_is_dropped() -> None:
     (growth,) = deltas(samples([5, 9, 2, 6]), COLUMNS)
     assert growth.by_column["reads"].tolist() == [4, 4]
     assert growth.time_ns.tolist() == [SECOND, 3 * SECOND]
-    assert growth.dropped == (Dropped(2 * SECOND, "reset", "reads"),)
 
 
 def test_a_reset_that_the_counters_hide_is_seen_by_its_time() -> None:
     arrays = samples([5, 9, 12], stats_reset_ns=np.array([1, 7, 7]))
     (growth,) = deltas(arrays, COLUMNS)
     assert growth.by_column["reads"].tolist() == [3]
-    assert growth.dropped == (Dropped(SECOND, "reset", "stats_reset_ns"),)
+    assert growth.time_ns.tolist() == [2 * SECOND]
 
 
-def test_a_counter_that_began_again_at_its_end_is_a_wrap() -> None:
+def test_a_counter_that_began_again_at_its_end_is_dropped_as_a_reset_is() -> None:
     (growth,) = deltas(samples([1, 2, 3], [(1 << 32) - 5, 10, 20]), COLUMNS)
-    assert growth.dropped == (Dropped(SECOND, "wrap", "time_ns_used"),)
+    assert growth.time_ns.tolist() == [2 * SECOND]
     assert growth.by_column["time_ns_used"].tolist() == [10]
 
 
@@ -75,14 +73,13 @@ def test_an_interval_after_a_gap_is_dropped() -> None:
     arrays["interval_ns"][2] = 0
     (growth,) = deltas(arrays, COLUMNS)
     assert growth.by_column["reads"].tolist() == [4]
-    assert growth.dropped == (Dropped(2 * SECOND, "gap", ""),)
+    assert growth.time_ns.tolist() == [SECOND]
 
 
 def test_a_counter_that_dips_is_read_as_not_grown() -> None:
     columns = (Column("reads", "int64", "n", "m", "counter", dips=True),)
     (growth,) = deltas(samples([5, 4, 9]), columns)
     assert growth.by_column["reads"].tolist() == [0, 5]
-    assert growth.dropped == ()
 
 
 def test_a_counter_that_is_not_measured_stays_not_a_number() -> None:

@@ -147,7 +147,6 @@ MAY_WRITE = {
     "store/experiment.py": "an empty file, to see whether the store can be written",
     "store/export.py": "lines for DuckDB, from the store",
     "measure/observed_load.py": "standard error of the engine, which the end of the run redacts",
-    "report/page_templates.py": "templates as bytecode",
     "server/cluster_conf.py": "settings of a scratch server",
     "server/cluster_record.py": "pid and place of a scratch server",
     "server/pgbouncer.py": "settings and users of a pooler, in a folder that only its user reads",

@@ -21,7 +21,6 @@ class Usl:
 
     gamma: tps of one client, unit "tps"; alpha: contention, beta: coherency, unit "1".
     A coefficient is identified if the data show that it is not 0; `reason` says what is missing.
-    `peak_clients` and `peak_tps` are of the fitted law, None unless beta is identified.
     `error_ratio`: root mean square of the relative error over levels. If it is much larger than the
     intervals of the levels, the law does not describe this server.
     """
@@ -32,8 +31,6 @@ class Usl:
     alpha_is_identified: bool
     beta_is_identified: bool
     reason: str
-    peak_clients: Estimate | None
-    peak_tps: Estimate | None
     error_ratio: float
 
     def tps_at(self, clients: FloatArray) -> FloatArray:
@@ -67,21 +64,12 @@ def fit_usl(
             alpha_is_identified=False,
             beta_is_identified=False,
             reason="only one run per level: without intervals, nothing can be identified",
-            peak_clients=None,
-            peak_tps=None,
             error_ratio=error_ratio,
         )
     draws = _solve(clients, replicates)
     # The constraint makes a coefficient 0 if the best fit is below 0.
     has_alpha = bool(np.mean(draws[1] <= 0) < 0.025)
     has_beta = bool(np.mean(draws[2] <= 0) < 0.025) and _falls_after_peak(tps, replicates)
-    peak_clients = peak_tps = None
-    if has_beta:
-        best = _peak_clients(np.array([alpha]), np.array([beta]))
-        drawn = _peak_clients(draws[1], draws[2])
-        peak_clients = _from_draws(float(best[0]), drawn, "clients", run_count)
-        height = float(_law(best, gamma, alpha, beta)[0])
-        peak_tps = _from_draws(height, _law(drawn, *draws), "tps", run_count)
     return Usl(
         _from_draws(gamma, draws[0], "tps", run_count),
         _from_draws(alpha, draws[1], "1", run_count),
@@ -89,16 +77,8 @@ def fit_usl(
         alpha_is_identified=has_alpha,
         beta_is_identified=has_beta,
         reason=_reason(has_alpha, has_beta),
-        peak_clients=peak_clients,
-        peak_tps=peak_tps,
         error_ratio=error_ratio,
     )
-
-
-def _peak_clients(alpha: FloatArray, beta: FloatArray) -> FloatArray:
-    """Return the peak of the law, sqrt((1 - alpha) / beta), at least one client."""
-    best = np.sqrt(np.maximum(1 - alpha, 0) / np.maximum(beta, 1e-12))
-    return np.asarray(np.maximum(best, 1.0), dtype=np.float64)
 
 
 def _law(

@@ -20,8 +20,7 @@ class Column:
 
     A *key* distinguishes the rows of one instant (a device, a core). A *counter* grows until it is
     reset or wraps. It is stored raw, and `rates` computes its rates. A *gauge* is the state at one
-    instant. `wraps_at`: the value, in the column's unit, at which a 32-bit counter of the kernel
-    begins again. `dips`: the kernel may reduce the counter a little; a decrease then counts as no
+    instant. `dips`: the kernel may reduce the counter a little; a decrease then counts as no
     growth. `is_nullable`: absent on some versions or machines; an int64 is then read as float64
     with NaN.
     """
@@ -32,7 +31,6 @@ class Column:
     meaning: str
     nature: Nature = "gauge"
     is_nullable: bool = False
-    wraps_at: int = 0
     dips: bool = False
 
 
@@ -47,11 +45,9 @@ def key(name: str, meaning: str) -> Column:
     return Column(name, "text", "name", meaning, nature="key")
 
 
-def counter(
-    name: str, unit: str, meaning: str, *, is_nullable: bool = False, wraps_at: int = 0
-) -> Column:
+def counter(name: str, unit: str, meaning: str, *, is_nullable: bool = False) -> Column:
     """Return a counter of whole numbers."""
-    return Column(name, "int64", unit, meaning, "counter", is_nullable, wraps_at)
+    return Column(name, "int64", unit, meaning, "counter", is_nullable)
 
 
 def gauge(name: str, unit: str, meaning: str, *, is_nullable: bool = False) -> Column:

@@ -1,4 +1,4 @@
-"""Computes differences and rates from counters; finds and reports resets, wraps and gaps.
+"""Computes differences and rates from counters, without intervals with a reset, a wrap or a gap.
 
 Pure functions, used by every reader of stored counters: the store's arrays in, arrays out.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,33 +17,23 @@ from pgdyno.observe.collector import Column
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 Arrays = Mapping[str, npt.NDArray[Any]]
-Reason = Literal["gap", "reset", "wrap"]
 
 RESET_COLUMN = "stats_reset_ns"
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """An interval without differences: samples were missing, or a counter began again."""
-
-    time_ns: int
-    reason: Reason
-    column: str
 
 
 @dataclass(frozen=True, slots=True)
 class Deltas:
     """Differences of the counters with one key (a device, a core), interval by interval.
 
-    `time_ns` is the end of each interval; all arrays have shape (n,). Dropped intervals are left
-    out, so the lengths may not add up to the time between the first and the last interval.
+    `time_ns` is the end of each interval; all arrays have shape (n,). Intervals are left out if
+    samples were missing or a counter began again, so the lengths may not add up to the time between
+    the first and the last interval.
     """
 
     key: Mapping[str, str]
     time_ns: IntArray
     interval_ns: IntArray
     by_column: Mapping[str, FloatArray]
-    dropped: tuple[Dropped, ...]
 
     def per_second(self, column: str) -> FloatArray:
         """Return the rate in units a second in each interval."""
@@ -52,7 +42,7 @@ class Deltas:
     def total(self, column: str, began_ns: int, ended_ns: int) -> float:
         """Return the growth between two instants; a part of an interval counts in proportion.
 
-        Returns: NaN if an interval within the span was dropped or is missing.
+        Returns: NaN if an interval within the span is missing.
         """
         begins_ns = self.time_ns - self.interval_ns
         overlaps_ns = np.minimum(self.time_ns, ended_ns) - np.maximum(begins_ns, began_ns)
@@ -144,24 +134,18 @@ def _rows_by_key(
 
 def _of_one_key(key: Mapping[str, str], rows: Arrays, counters: Sequence[Column]) -> Deltas:
     time_ns = np.asarray(rows["time_ns"], dtype=np.int64)
-    gap = np.asarray(rows["interval_ns"], dtype=np.int64)[1:] == 0
+    bad = np.asarray(rows["interval_ns"], dtype=np.int64)[1:] == 0
     # If a key was missing in the sample before (a device was unplugged), its interval is longer.
     interval_ns = np.diff(time_ns)
     by_column: dict[str, FloatArray] = {}
-    dropped = [Dropped(int(t), "gap", "") for t in time_ns[1:][gap]]
-    bad = gap.copy()
     if RESET_COLUMN in rows:
-        bad |= _note(dropped, time_ns, np.diff(rows[RESET_COLUMN]) != 0, bad, "reset", RESET_COLUMN)
+        bad = bad | (np.diff(rows[RESET_COLUMN]) != 0)
     for column in counters:
         grown = np.diff(rows[column.name]).astype(np.float64)
         if column.dips:
             grown = np.maximum(grown, 0.0)
-        fell = grown < 0
-        if column.wraps_at:
-            half = column.wraps_at / 2
-            wrapped = fell & (rows[column.name][:-1] > half) & (rows[column.name][1:] < half)
-            bad |= _note(dropped, time_ns, wrapped, bad, "wrap", column.name)
-        bad |= _note(dropped, time_ns, fell, bad, "reset", column.name)
+        # It was reset, or a counter of 32 bits in the kernel began again.
+        bad = bad | (grown < 0)
         by_column[column.name] = grown
     kept = ~bad
     return Deltas(
@@ -169,18 +153,4 @@ def _of_one_key(key: Mapping[str, str], rows: Arrays, counters: Sequence[Column]
         time_ns=time_ns[1:][kept],
         interval_ns=interval_ns[kept],
         by_column={name: grown[kept] for name, grown in by_column.items()},
-        dropped=tuple(sorted(dropped, key=lambda item: item.time_ns)),
     )
-
-
-def _note(
-    dropped: list[Dropped],
-    time_ns: IntArray,
-    is_dropped: npt.NDArray[np.bool_],
-    already: npt.NDArray[np.bool_],
-    reason: Reason,
-    column: str,
-) -> npt.NDArray[np.bool_]:
-    """Add the bad intervals that are not yet in `dropped`; return `is_dropped`."""
-    dropped += [Dropped(int(t), reason, column) for t in time_ns[1:][is_dropped & ~already]]
-    return is_dropped

@@ -1,22 +1,13 @@
-"""The templates of the pages with the functions that they call, compiled by the build.
-
-`python -m pgdyno.report.page_templates` compiles the templates. To compile them for each page would
-take a twentieth of a second.
-"""
+"""The templates of the pages with the functions that they call."""
 
 from __future__ import annotations
 
-import contextlib
-import pickle
 import re
-import sys
 from collections.abc import Callable
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import jinja2
-from jinja2.bccache import Bucket, BytecodeCache
 from markupsafe import Markup
 
 from pgdyno import quantities
@@ -26,7 +17,6 @@ from pgdyno.report.chart import Chart, Line
 from pgdyno.report.compare_blocks import TONES
 from pgdyno.report.parts import fold
 
-FOLDER = Path(__file__).parent / "templates/__pycache__"
 # Texts that must not be broken at the end of a line: "93 %", "1,360 tps", "29 ms".
 _UNIT_AFTER_NUMBER = re.compile(r"(\d) (%|tps|ms|s|min|clients?|rounds?)(?!\w)")
 
@@ -53,7 +43,6 @@ def page_environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("pgdyno.report", "templates"),
         autoescape=True,
-        bytecode_cache=TemplateBytecode(),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -107,41 +96,3 @@ def line_summary(line: Line, chart: Chart) -> str:
     if line.name == "max" or (line.name[:1] == "p" and line.name[1:2].isdigit()):
         return f"{quantities.short(min(present))} to {quantities.short(max(present))}"
     return f"mean {quantities.short(sum(present) / len(present))}"
-
-
-class TemplateBytecode(BytecodeCache):
-    """Reads compiled templates. If the text or Python's version differs, jinja2 compiles again."""
-
-    def __init__(self, *, is_building: bool = False) -> None:
-        """Keep the folder. Args: is_building, whether newly compiled templates are stored."""
-        self._is_building = is_building
-
-    def load_bytecode(self, bucket: Bucket) -> None:
-        """Fill the bucket with the compiled template of the build if there is a current one."""
-        # A truncated file is treated as missing.
-        with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError):
-            bucket.bytecode_from_string(_file(bucket).read_bytes())
-
-    def dump_bytecode(self, bucket: Bucket) -> None:
-        """Store the compiled template atomically, because other processes may read it."""
-        if self._is_building:
-            FOLDER.mkdir(exist_ok=True)
-            partial = _file(bucket).with_suffix(".partial")
-            partial.write_bytes(bucket.bytecode_to_string())
-            partial.replace(_file(bucket))
-
-
-def compile_templates() -> None:
-    """Compile every template whose compiled form is missing or old."""
-    environment = page_environment()
-    environment.bytecode_cache = TemplateBytecode(is_building=True)
-    for name in environment.list_templates(extensions=["j2"]):
-        environment.get_template(name)
-
-
-def _file(bucket: Bucket) -> Path:
-    return FOLDER / f"{bucket.key}.{sys.implementation.cache_tag}.template"
-
-
-if __name__ == "__main__":
-    compile_templates()

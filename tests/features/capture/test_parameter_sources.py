@@ -17,6 +17,7 @@ from pgdyno.features.capture.model import (
     Number,
     OfColumn,
     Returned,
+    Source,
     Statement,
     Step,
     Turn,
@@ -323,3 +324,28 @@ def test_values_of_in_are_of_several_rows_and_an_insert_that_adds_nothing_has_ol
         described = {put: described_of(put, names, Counters(calls=100, rows=rows))}
         [step] = Sources(shapes, {}).steps(StatementGroup("", 10, {put: 1}), described)
         assert isinstance(step.parameters[0], Fresh if is_new else OfColumn)
+
+
+def test_bounds_of_several_columns_come_from_a_row_that_is_inside() -> None:
+    read = "SELECT l_i_id FROM line WHERE l_number <= $1 AND l_o_id >= $2 AND l_quantity = $3"
+    inside = tuple(
+        OfColumn(table="public.line", column=name, group=0)
+        for name in ("l_number", "l_o_id", "l_quantity")
+    )
+    assert sources_of(read, rows=10) == inside
+    # If no row is found, the bounds do not belong together.
+    assert sources_of(read, rows=1)[1] != inside[1]
+    below = "SELECT l_i_id FROM line WHERE l_number < $1 AND l_o_id >= $2 AND l_quantity = $3"
+    assert sources_of(below, rows=10)[1] != inside[1]
+
+
+def sources_of(text: str, rows: int) -> tuple[Source, ...]:
+    """Return the sources of a statement whose 10 calls returned this number of rows."""
+    counters = Counters(calls=10, rows=rows)
+    parsed = parse(text, NAMES)
+    statement = Statement(id=text, text=text, kind="select", reads_only=True, counters=counters)
+    sources = Sources(COLUMNS, {"public.line": 150_000})
+    [step] = sources.steps(
+        StatementGroup("", 10, {text: 1.0}), {text: Described(statement, parsed)}
+    )
+    return step.parameters

@@ -12,7 +12,7 @@ from pgdyno.features.capture.likeness import Quantity, compared, ratio
 from pgdyno.features.capture.plan import NOT_UNIQUE
 from pgdyno.features.capture.ranks import estimated_distinct
 from pgdyno.features.capture.rebuild import Rebuilt
-from pgdyno.features.capture.schema import KeyReference, parts_of
+from pgdyno.features.capture.schema import parts_of
 from pgdyno.features.capture.tables import rebuilt_of
 from pgdyno.server.connect import Connection
 from pgdyno.spec.dataset import CaptureDataset
@@ -99,8 +99,8 @@ def _columns(connection: Connection, rebuilt: Rebuilt) -> Iterator[ComparedObjec
             if wanted.kind == "rank":
                 # The common values of a foreign key are comparable only if the keys are the same.
                 original = column.shape.distribution
-                is_same = rebuilt.fraction == 1 and not _is_moved(rebuilt, column.shape.references)
-                wanted = original.model_copy(update={} if is_same else {"kind": "other"})
+                kept = {} if rebuilt.fraction == 1 else {"kind": "other"}
+                wanted = original.model_copy(update=kept)
             copy, correlation = seen[column_name]
             wanted = wanted.model_copy(update={"distinct": estimate})
             copy = copy.model_copy(update={"kind": wanted.kind})
@@ -112,13 +112,6 @@ def _columns(connection: Connection, rebuilt: Rebuilt) -> Iterator[ComparedObjec
                 copy_correlation=correlation,
             )
             yield ComparedObject("column", f"{name}.{column_name}", tuple(quantities))
-
-
-def _is_moved(rebuilt: Rebuilt, key: KeyReference | None) -> bool:
-    """Return whether the copy may have other keys, because their rows move to another table."""
-    table = rebuilt.tables.get(key.table) if key is not None else None
-    column = table.columns.get(key.column) if table is not None and key is not None else None
-    return column is not None and bool(column.shape.moves_to)
 
 
 def statistics_of(

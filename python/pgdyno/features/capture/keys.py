@@ -72,57 +72,11 @@ def with_keys(
 
     The constraints are by name, each with the reason.
     """
-    keys = _Keys(capture, apart(tables))
+    keys = _Keys(capture, tables)
     keys.refer()
     for name in tables:
         keys.join(name)
     return keys.tables, keys.left_out
-
-
-def apart(tables: Mapping[str, CopyTable]) -> dict[str, CopyTable]:
-    """Return the tables; keys of rows that will move are above those where they move to.
-
-    So a row that moves does not meet its own key. Limits: keys of whole numbers.
-    """
-    placed: dict[str, CopyTable] = {}
-    begun: set[str] = set()
-
-    def place(name: str) -> None:
-        begun.add(name)
-        columns = {}
-        for column, own in tables[name].columns.items():
-            below = []
-            for to in own.shape.moves_to:
-                if to.table in tables and to.table not in begun:
-                    place(to.table)
-                if to.table in placed and to.column in placed[to.table].columns:
-                    below += _numbers(placed[to.table].columns[to.column].distribution)
-            moved = _above(max(below, default=None), own.distribution)
-            columns[column] = replace(own, distribution=moved)
-        placed[name] = replace(tables[name], columns=columns)
-
-    for name in tables:
-        if name not in begun:
-            place(name)
-    return {name: placed[name] for name in tables}
-
-
-def _numbers(distribution: Distribution) -> list[int]:
-    """Return the bounds and the common values of whole numbers."""
-    if distribution.kind != "integer":
-        return []
-    return [*map(int, distribution.bounds), *(int(hot.value) for hot in distribution.hot)]
-
-
-def _above(end: int | None, distribution: Distribution) -> Distribution:
-    """Return the distribution with all numbers above `end`, at the same distances."""
-    numbers = _numbers(distribution)
-    if end is None or not numbers or min(numbers) > end:
-        return distribution
-    plus = end + 1 - min(numbers)
-    hot = [h.model_copy(update={"value": str(int(h.value) + plus)}) for h in distribution.hot]
-    bounds = tuple(str(int(bound) + plus) for bound in distribution.bounds)
-    return distribution.model_copy(update={"bounds": bounds, "hot": tuple(hot)})
 
 
 class _Keys:

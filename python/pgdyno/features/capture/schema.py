@@ -98,7 +98,7 @@ class ColumnShape(CapturePart):
     `type`: as SQL. `is_unique`: it is a unique key or primary key alone. `key_position`: its
     place in the primary key from 1, 0 outside. `generated`: the expression of a generated column.
     `identity`: "always", "by default", or "". `sequence`: the one that its default uses.
-    `moves_to`: the load deletes rows and puts their values into these columns of other tables.
+    `moves_to`: not used any more.
     `correlation` is that of its order with the order of the rows on disk.
     """
 

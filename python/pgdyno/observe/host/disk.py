@@ -21,8 +21,6 @@ from pgdyno.observe.host.host_collector import HostCollector
 
 SECTOR_BYTES = 512
 _MS_NS = 1_000_000
-# The kernel prints times as 32-bit milliseconds.
-_WRAPS_AT_NS = (1 << 32) * _MS_NS
 _WITH_DISCARDS, _WITH_FLUSHES = 15, 17
 
 
@@ -67,14 +65,14 @@ class DiskCollector(HostCollector):
         counter("reads", "requests", "reads completed"),
         counter("reads_merged", "requests", "reads joined to another before they were sent"),
         counter("read_bytes", "bytes", "read"),
-        counter("read_time_ns", "ns", "sum over all reads", wraps_at=_WRAPS_AT_NS),
+        counter("read_time_ns", "ns", "sum over all reads"),
         counter("writes", "requests", "writes completed"),
         counter("writes_merged", "requests", "writes joined to another before they were sent"),
         counter("write_bytes", "bytes", "written"),
-        counter("write_time_ns", "ns", "sum over all writes", wraps_at=_WRAPS_AT_NS),
+        counter("write_time_ns", "ns", "sum over all writes"),
         gauge("in_flight", "requests", "being served at this instant"),
-        counter("busy_ns", "ns", "time with at least one request", wraps_at=_WRAPS_AT_NS),
-        counter("queue_time_ns", "ns", "time weighted by requests", wraps_at=_WRAPS_AT_NS),
+        counter("busy_ns", "ns", "time with at least one request"),
+        counter("queue_time_ns", "ns", "time weighted by requests"),
         counter("discards", "requests", "discards completed (4.18)", is_nullable=True),
         counter("discard_bytes", "bytes", "discarded (4.18)", is_nullable=True),
         counter("flushes", "requests", "cache flushes completed (5.5)", is_nullable=True),
@@ -83,7 +81,6 @@ class DiskCollector(HostCollector):
             "ns",
             "sum over all flushes: the cost of commits (5.5)",
             is_nullable=True,
-            wraps_at=_WRAPS_AT_NS,
         ),
     )
 

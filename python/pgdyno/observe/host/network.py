@@ -99,10 +99,7 @@ class TcpCollector(HostCollector):
     meaning: ClassVar[str] = "TCP segments, retransmits, resets and refused connections"
     columns: ClassVar[tuple[Column, ...]] = (
         gauge("established", "connections", "established at this instant", is_nullable=True),
-        *(
-            counter(name, unit, meaning, is_nullable=True, wraps_at=1 << 32)
-            for name, unit, _, _, meaning in _FIELDS
-        ),
+        *(counter(name, unit, meaning, is_nullable=True) for name, unit, _, _, meaning in _FIELDS),
     )
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector

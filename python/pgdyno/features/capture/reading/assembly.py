@@ -28,7 +28,6 @@ from pgdyno.features.capture.reading.counted import HIDDEN, Counted, Key
 from pgdyno.features.capture.reading.counters import CountersOfLoad
 from pgdyno.features.capture.reading.described import Described
 from pgdyno.features.capture.reading.grouping import StatementGroup, grouped
-from pgdyno.features.capture.reading.moves import with_moves
 from pgdyno.features.capture.reading.parameter_sources import Sources
 from pgdyno.features.capture.reading.parsed import Parsed
 from pgdyno.features.capture.reading.schema import Schema
@@ -110,14 +109,13 @@ class Assembly:
         parsed = {name: d.parsed for name, d in usable.items()}
         counters = CountersOfLoad(self.columns, self.schema.objects, parsed)
         templates = counters.followed(templates)
-        columns = with_moves(self.columns, self.schema.objects, templates, parsed)
         return Capture(
             header=self.header,
             settings=dict(self.settings),
             objects=with_changes(self.columns, self.schema.objects, templates, parsed),
             tables=tuple(self.schema.tables),
             indexes=tuple(self.schema.indexes),
-            columns=columns,
+            columns=tuple(self.columns),
             groups=tuple(self.groups),
             statements=tuple(d.statement for d in usable.values()),
             templates=templates,

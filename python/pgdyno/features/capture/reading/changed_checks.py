@@ -82,9 +82,7 @@ def _values(
     """Yield what the values of a column may become; None is not known."""
     own = known.get(new.place)
     given: Distribution | None = None
-    if new.copied:
-        given = known.get(new.copied)
-    elif new.parameter:
+    if new.parameter:
         given = _of_parameter(number, new.parameter - 1, template, texts, known)
     elif new.operator:
         given = _one("1")

@@ -34,7 +34,6 @@ from pgdyno.features.capture.reading.log_templates import (
 )
 from pgdyno.features.capture.reading.log_transactions import Transaction, Transactions
 from pgdyno.features.capture.reading.means import MeansOfStatements
-from pgdyno.features.capture.reading.moves import with_moves
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parameter_sources import Sources
 from pgdyno.features.capture.reading.recorder import EXACT, Recorder, statement_id
@@ -243,7 +242,6 @@ class Logged:
         templates = tuple(counters.shared(templates))
         plain = [item.model_copy(update={"is_broken_by_load": False}) for item in capture.objects]
         objects = with_changes(capture.columns, plain, templates, parsed)
-        moved = with_moves(capture.columns, capture.objects, templates, parsed)
         header = {
             "sources": tuple(dict.fromkeys((*capture.header.sources, "log"))),
             "transaction_sample_ratio": self._request.sample_ratio,
@@ -260,7 +258,6 @@ class Logged:
                 "header": capture.header.model_copy(update=header),
                 "statements": tuple(statements),
                 "templates": templates,
-                "columns": moved,
                 "objects": objects,
                 "counters": tuple(counters.of(templates)),
                 "arrivals": self.grouping.seconds.arrivals(self._request.sample_ratio),

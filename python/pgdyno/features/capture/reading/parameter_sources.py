@@ -124,10 +124,6 @@ class Sources(KeyFamilies):
         givers = givers_of(known, self._columns)
         return KeySources(self._columns, self._unique, givers, self._children, sessions, queues)
 
-    def keys_with(self, use: Parameter) -> list[tuple[str, ...]]:
-        """Return the columns of each unique key to which the column of a parameter belongs."""
-        return [key for key in self._unique.get(use.table, ()) if use.column in key]
-
     def with_lasting_rows(
         self,
         templates: Iterable[tuple[Template, float]],

@@ -11,7 +11,7 @@ import pgparse
 from pgdyno.features.capture.model import StatementKind
 from pgdyno.features.capture.reading import temporary, utilities
 from pgdyno.features.capture.reading.arbiters import with_index, without_index
-from pgdyno.features.capture.reading.assigned import Assigned, assigned_in, deleted_in
+from pgdyno.features.capture.reading.assigned import Assigned, assigned_in
 from pgdyno.features.capture.reading.names import TEMPORARY, Names
 from pgdyno.features.capture.reading.own_settings import set_again
 from pgdyno.features.capture.reading.parameter_uses import (
@@ -102,8 +102,7 @@ class Parsed:
     `copies`: it is COPY FROM STDIN, and `parameters` are the columns of its rows. `types`: of the
     parameters of a CALL. `ends_count`: how often a
     procedure ends its transaction; such a CALL fails in a transaction block. `temporary`: the
-    temporary tables that it uses. `assigned`: the columns that it writes. `deletes`: the tables
-    from which it deletes rows.
+    temporary tables that it uses. `assigned`: the columns that it writes.
     """
 
     text: str
@@ -125,7 +124,6 @@ class Parsed:
     ends_count: int = 0
     temporary: tuple[str, ...] = ()
     assigned: tuple[Assigned, ...] = ()
-    deletes: frozenset[str] = frozenset()
 
     @property
     def untyped(self) -> frozenset[int]:
@@ -302,7 +300,6 @@ def _of_data(text: str, node: str, tree: Tree, names: Names) -> Parsed:
     parsed.open_filters = reader.open_filters()
     parsed.adds = reader.adds
     parsed.assigned = tuple(assigned_in({node: tree}, names, reader.called))
-    parsed.deletes = deleted_in({node: tree}, names)
     parsed.sums, parsed.aggregates = reader.computed_outputs()
     if reader.sets_session:
         parsed.reason = "session"

@@ -109,7 +109,7 @@ def _of_activity(fetch: Fetch, version: int, user: str, *, sees_everybody: bool)
         f" and {100 * LOOKS_RATIO:g} % of one core",
         gain="which statements share a transaction, sessions, waits, think times",
         missing=missing,
-        loss="transactions are guessed from the numbers of calls alone",
+        loss="nothing shows which statements share a transaction: each one is a transaction",
         repair=repair,
     )
 

@@ -9,7 +9,6 @@ from pgdyno.features.capture.model import LeftOut, Step, Template
 from pgdyno.features.capture.reading.copied import with_rows
 from pgdyno.features.capture.reading.described import Described
 from pgdyno.features.capture.reading.grouping import StatementGroup
-from pgdyno.features.capture.reading.guessed import with_existing_keys
 from pgdyno.features.capture.reading.key_sources import those_with_most_keys_first
 from pgdyno.features.capture.reading.parameter_sources import Sources
 
@@ -44,9 +43,8 @@ def templates_of(
         names[name] = names.get(name, 0) + 1
         numbered = name if names[name] == 1 else f"{name} ({names[name]})"
         parsed = [statements[step].parsed for step in group.turns]
-        described = [statements[step] for step in group.turns]
-        changed = list(with_existing_keys(steps_of[place], described, sources))
-        steps = tuple(with_rows(changed, parsed, [d.rows_per_call for d in described]))
+        rows = [statements[step].rows_per_call for step in group.turns]
+        steps = tuple(with_rows(steps_of[place], parsed, rows))
         templates.append(
             Template(
                 name=numbered,
