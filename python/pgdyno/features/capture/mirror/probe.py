@@ -29,7 +29,7 @@ from pgdyno.features.capture.mirror.job import (
     templates_of,
 )
 from pgdyno.features.capture.mirror.kept_fits import Fits, file_of_fits, keep_fits, read_fits
-from pgdyno.features.capture.mirror.trying import accepted_labels, found_values
+from pgdyno.features.capture.mirror.trying import found_values
 from pgdyno.features.capture.mirror.written_rows import rows_of_the_load
 from pgdyno.features.capture.model import Capture, Constant, Taken, parts_of
 from pgdyno.features.capture.on_server import foreign_in_load
@@ -330,10 +330,7 @@ class _Probe:
         return {**self.of_empty.get(name, {}), **values}
 
     def _try_takers(self) -> None:
-        """Try what a round does not show: labels of enums that are refused now and then.
-
-        Of statements that take values of other transactions, a round carries out none.
-        """
+        """Try the statements that take values of other transactions: a round gives them none."""
         script = self._script()
         if not templates_of(script):
             return
@@ -349,12 +346,9 @@ class _Probe:
             asked = Asked(connection, mirror_load(script)["settings"].get("search_path", ""))
             fitting = Fitting(connection, capture, asked, seconds=_FIND_S_MAX)
             with rows_of_the_load(fitting, texts):
-                for own in (own for own in capture.statements if own.id in texts):
+                for own in (own for own in capture.statements if own.id in takers & texts.keys()):
                     trial = fitting.trial_of(own, texts[own.id])
-                    if trial is not None and (changed := accepted_labels(trial)):
-                        self.sources[own.id] = {**self.sources.get(own.id, {}), **changed}
-                    elif trial is not None and own.id in takers:
-                        refused[own.id] = trial.refusal({})
+                    refused[own.id] = trial.refusal({}) if trial is not None else None
             for name, said in refused.items():
                 if said is not None and said[0] and not said[0].startswith(_ACCIDENTS):
                     values = self._other_values(connection, script, name, texts[name])

@@ -10,10 +10,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pgdyno.engine.distribution import Hot
 from pgdyno.errors import SpecError
 from pgdyno.features.capture.mirror.candidates import columns_of
-from pgdyno.features.capture.mirror.fitting import NO_ROWS, Fitting, StatementTrial
+from pgdyno.features.capture.mirror.fitting import NO_ROWS, Fitting
 from pgdyno.features.capture.model import (
     Constant,
     Drawn,
@@ -29,7 +28,7 @@ from pgdyno.features.capture.model import (
 from pgdyno.server.connect import Connection
 from pgdyno.server.grammar import statements_of
 
-_REASONS_MAX, _WORDS_MAX, _LABEL_DRAWS = 4, 24, 8
+_REASONS_MAX, _WORDS_MAX = 4, 24
 _TEXTS = ("text", "character varying", "character", "name")
 _FREE = Constant | Drawn | Linear | ListOf | Now | OfColumn
 _DOCUMENTS = ("[]", "{}", "[{}]")
@@ -75,37 +74,6 @@ def found_values(
         refused = better[2]
         seen.add(refused)
     return (chosen if refused == NO_ROWS else {}), False
-
-
-def accepted_labels(trial: StatementTrial) -> dict[int, Source]:
-    """Return labels of enums without those that the server refuses, such as by a CHECK; by place.
-
-    Empty if no label is refused, or all are.
-    """
-    changed: dict[int, Source] = {}
-    known = [
-        (place, source.distribution)
-        for place, source in enumerate(trial.template.steps[trial.step].parameters)
-        if isinstance(source, Drawn) and source.distribution.kind == "enum"
-    ]
-    if not known or not any(_is_breach(trial.refusal({})) for _ in range(_LABEL_DRAWS)):
-        return changed
-    for place, labels in known:
-        given = [
-            hot
-            for hot in labels.hot
-            if not _is_breach(trial.refusal({**changed, place: Constant(value=hot.value)}))
-        ]
-        if 0 < len(given) < len(labels.hot):
-            whole = sum(hot.fraction for hot in given)
-            hot = tuple(Hot(value=own.value, fraction=own.fraction / whole) for own in given)
-            changed[place] = Drawn(distribution=labels.model_copy(update={"hot": hot}))
-    return changed
-
-
-def _is_breach(said: tuple[str, str] | None) -> bool:
-    """Return whether a row would break a constraint."""
-    return said is not None and said[0].startswith("23")
 
 
 def _candidates(
