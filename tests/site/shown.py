@@ -36,7 +36,7 @@ class Shown:
         return words[0] if first == "pgdyno" else first
 
 
-# The words that begin a line of an output; variants and results have names of their own.
+# The words that begin a line of an output; names of variants and results are others.
 _LABEL = re.compile(r"^([a-z][\w /-]*?)(?: {2,}|$)", re.MULTILINE)
 # Lines that only some results have.
 _SOMETIMES = {"repeated", "confound", "differs", "not shown", "statement", "time", "more", "done"}
