@@ -49,7 +49,7 @@ def labels(output: str) -> list[str]:
 
 
 def outputs() -> dict[str, list[str]]:
-    """Return the labels of an output that a page shows, by the command that is said to print it.
+    """Return the labels of an output that a page shows, by the command that prints it.
 
     An output stands below its command, in the same block or in the next one.
     """
