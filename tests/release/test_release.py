@@ -91,7 +91,10 @@ def test_a_linter_finds_nothing_in_the_debian_package(
     needs.offered(shutil.which(program) is not None, f"no {program} here")
     package = next(released.glob("*.deb"))
     ran("dpkg-deb", "-x", package, tmp_path / "there")
-    pages = sorted((tmp_path / "there/usr/share/man/man1").glob("pgdyno*.gz"))
+    folder = tmp_path / "there/usr/share/man/man1"
+    (folder / "pgdyno-engine.1.gz").unlink()  # A link to the first page.
+    ran("gunzip", *folder.glob("*.gz"))
+    pages = sorted(folder.iterdir())
     assert len(pages) > 25
     given: dict[str, list[Path]] = {"PACKAGE": [package], "PAGES": pages}
     said = ran(program, *(part for word in words for part in given.get(word, [word])))

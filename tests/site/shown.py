@@ -36,7 +36,7 @@ class Shown:
         return words[0] if first == "pgdyno" else first
 
 
-# The words that begin a line of an output; variants and results have other names.
+# The words that begin a line of an output; names of variants and results are others.
 _LABEL = re.compile(r"^([a-z][\w /-]*?)(?: {2,}|$)", re.MULTILINE)
 # Lines that only some results have.
 _SOMETIMES = {"repeated", "confound", "differs", "not shown", "statement", "time", "more", "done"}
@@ -49,7 +49,7 @@ def labels(output: str) -> list[str]:
 
 
 def outputs() -> dict[str, list[str]]:
-    """Return the labels of an output that a page shows, by the command above it.
+    """Return the labels of an output that a page shows, by the command that prints it.
 
     An output stands below its command, in the same block or in the next one.
     """
