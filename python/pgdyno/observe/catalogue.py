@@ -23,7 +23,7 @@ from pgdyno.observe.session import MORE_TIME_SQL, PID_SQL, REPORT_SQL, SESSION_S
 from pgdyno.observe.sql import database
 from pgdyno.observe.sql.collectors import SQL_COLLECTORS
 from pgdyno.observe.sql.sql_collector import ExtensionCollector, pick, schema_sql
-from pgdyno.server.connect import FIRST_SQL
+from pgdyno.server.connect import FIRST_TEXT
 
 COLLECTORS: tuple[type[Collector], ...] = (
     *SQL_COLLECTORS,
@@ -66,7 +66,7 @@ def columns_of(name: str) -> tuple[Column, ...]:
 def statements(version: int) -> dict[str, str]:
     """Return every statement the observer may send to a server of this major version."""
     texts = {
-        "first": FIRST_SQL,
+        "first": FIRST_TEXT,
         "connect": PID_SQL,
         "session": SESSION_SQL,
         "backends": backends.SQL,

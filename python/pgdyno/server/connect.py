@@ -71,6 +71,8 @@ FIRST_SQL = (
     " THEN pg_catalog.set_config('jit', 'off', here.is_pooled) END"
     " FROM (SELECT pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) %s AS is_pooled) AS here"
 )
+# The text as it is sent, where %s is the number of the session that the server gave.
+FIRST_TEXT = _NO_JIT + FIRST_SQL
 _READ_ONLY = "default_transaction_read_only"
 # They cannot run inside a transaction, and search no path: their names are qualified.
 _ALONE = re.compile(r"\s*(vacuum|(create|drop)\s+database|alter\s+system)\b", re.I)
@@ -398,13 +400,14 @@ def _begin(connection: Connection) -> None:
     The statement is cheap, but the statement_timeout of the role or the database applies to it.
     """
     connection.silence_s_max = _FIRST_ANSWER_S
-    first = FIRST_SQL.replace("%s", str(connection.info.backend_pid))
-    before = _NO_JIT if connection.info.server_version >= _JIT_SINCE else ""
+    first = FIRST_TEXT.replace("%s", str(connection.info.backend_pid))
+    if connection.info.server_version < _JIT_SINCE:
+        first = first.removeprefix(_NO_JIT)
     try:  # Several statements in a text are one transaction.
-        cursor = _execute_cheap(connection, before + first)
+        cursor = _execute_cheap(connection, first)
         cursor.nextset()
     except psycopg.errors.UndefinedObject:
-        cursor = _execute_cheap(connection, first)
+        cursor = _execute_cheap(connection, first.removeprefix(_NO_JIT))
     row = cursor.fetchone()
     connection.silence_s_max = None
     assert row is not None, "a SELECT without FROM returns one row"

@@ -164,7 +164,8 @@ def test_every_statement_runs_on_this_version_too(version: str, house: Path) -> 
 @pytest.mark.parametrize("version", [14, 15, 16, 17, 18])
 def test_every_statement_only_reads(version: int) -> None:
     for name, sql in statements(version).items():
-        assert sql.startswith("SELECT "), name
+        # The first statement of a session is not compiled.
+        assert sql.removeprefix("SET LOCAL jit = off; ").startswith("SELECT "), name
         assert "%" not in sql.replace("%s", ""), name
 
 

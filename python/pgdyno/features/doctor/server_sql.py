@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pgdyno.observe.session import PATIENCE_SQL, PID_SQL, SESSION_SQL
 from pgdyno.observe.sql.sql_collector import pick
-from pgdyno.server.connect import FIRST_SQL
+from pgdyno.server.connect import FIRST_TEXT
 
 SETTINGS = (
     "archive_mode",
@@ -182,7 +182,7 @@ SQL: Mapping[str, Mapping[int, str]] = {
 def statements(version: int) -> dict[str, str]:
     """Return every statement for a server of this major version, by name."""
     texts = {
-        "first": FIRST_SQL,
+        "first": FIRST_TEXT,
         "connect": PID_SQL,
         "session": SESSION_SQL,
         "patience": PATIENCE_SQL,

@@ -46,7 +46,7 @@ from pgdyno.features.capture.reading.utilities import query_of
 from pgdyno.observe.session import REPORT_SQL
 from pgdyno.observe.sql.statements import SCHEMA_SQL
 from pgdyno.process import signals
-from pgdyno.server.connect import FIRST_SQL, MARK
+from pgdyno.server.connect import FIRST_TEXT, MARK
 from pgdyno.server.target import Target
 
 _VERSION = version_of("pgdyno")
@@ -372,6 +372,6 @@ def statements_sent() -> dict[str, str]:
     named["database"], named["updates"] = counted.DATABASE_SQL, counted.TABLES_SQL
     named["evictions"] = str(counted.info_sql(14, "SCHEMA"))
     named["own transactions"] = REPORT_SQL
-    named["first"] = _PARAMETER.sub("$1", FIRST_SQL)
+    named["first"] = _PARAMETER.sub("$1", FIRST_TEXT)
     named["prepared"] = "PREPARE pgdyno_1 AS ...; DEALLOCATE ALL"
     return named
