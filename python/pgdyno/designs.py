@@ -22,7 +22,7 @@ from pgdyno.answer.comparison import (
     passes_answer,
 )
 from pgdyno.answer.curves import sweep_answer
-from pgdyno.errors import PgdynoError
+from pgdyno.errors import PgdynoError, StoreError
 from pgdyno.feature import FeatureTable
 from pgdyno.loop.journal import shown_visits
 from pgdyno.plan.design import Design
@@ -128,4 +128,10 @@ def document_of(findings: ExperimentFindings) -> Document:
 
 
 def _kind_of(folder: ExperimentFolder) -> Kind:
-    return DESIGNS[tomllib.loads(folder.spec())["design"]["kind"]]
+    spec = tomllib.loads(folder.spec())
+    if "design" not in spec:
+        raise StoreError(
+            f"{folder.folder} has no specification of an experiment.",
+            hint="it was removed or changed: measure again, or restore the folder from a copy",
+        )
+    return DESIGNS[spec["design"]["kind"]]

@@ -121,7 +121,8 @@ def carry_out(
         if folder is None or folder.folder.is_dir():
             raise
         error = _removed(folder)
-    if isinstance(error, StoreError) and folder is not None and not folder.folder.is_dir():
+    is_of_store = error is None or isinstance(error, StoreError)
+    if is_of_store and folder is not None and not folder.folder.is_dir():
         return Outcome(None, _removed(folder))
     return Outcome(folder, error)
 

@@ -111,11 +111,14 @@ class Compare(Design[CompareDesign]):
         is_counted = workload.transactions_per_client is not None
         if asked.is_extended or is_counted or self.experiment.metric() == "duration":
             return None
-        piloted = {m.run.cell.variant: m.took_ns - m.run.measure_ns for m in pilots(history)}
-        load_ns = warm_up_ns(self.experiment, history) + workload.duration_ns
-        round_ns = sum(load_ns + max(piloted.get(v, _AROUND_NS), 0) for v in variants)
         left_ns = asked.budget_ns - elapsed_ns(pilots(history))
-        return min(max(left_ns // round_ns, 1), ROUNDS_MAX)
+        return min(max(left_ns // self._piloted_round_ns(history, variants), 1), ROUNDS_MAX)
+
+    def _piloted_round_ns(self, history: History, variants: Sequence[PlannedVariant]) -> int:
+        """Return how long a round takes, by the pilots."""
+        piloted = {m.run.cell.variant: m.took_ns - m.run.measure_ns for m in pilots(history)}
+        load_ns = warm_up_ns(self.experiment, history) + self.experiment.workload.duration_ns
+        return sum(load_ns + max(piloted.get(v, _AROUND_NS), 0) for v in variants)
 
     def _why_enough(
         self, history: History, variants: Sequence[PlannedVariant], round_count: int
@@ -207,8 +210,13 @@ class Compare(Design[CompareDesign]):
         load_ns = warm_up_ns(self.experiment, history) + self.experiment.workload.duration_ns
         *early, last = self._looks_planned(history, variants)
         runs = f"{len(variants)} x {duration_text(load_ns)}"
+        plan = f"plan    {counted(planned, 'round')} of {runs}; "
+        if planned < PLANNED_PAIRS_MIN:
+            least_ns = PLANNED_PAIRS_MIN * self._piloted_round_ns(history, variants)
+            needed = duration_text(elapsed_ns(pilots(history)) + least_ns)
+            return f"{plan}an interval needs {PLANNED_PAIRS_MIN}, which take {needed} in all"
         first = f"looks after rounds {', '.join(map(str, early))}, " if early else ""
-        return f"plan    {counted(planned, 'round')} of {runs}; {first}last look after round {last}"
+        return f"{plan}{first}last look after round {last}"
 
     def _standing_words(self, standing: Standing) -> str:
         comparison = standing.comparison
