@@ -10,7 +10,7 @@ import pytest
 from tests.fixtures.clusters import run_sql, scalar
 from tests.fixtures.command import Command, eventually
 from tests.fixtures.moments import SEEDS, moment_s
-from tests.measure.test_undo import ENTRIES, admin, options, theirs
+from tests.measure.test_undo import ENTRIES, admin, compared, theirs
 
 from pgdyno.server.scratch import ScratchCluster
 
@@ -24,8 +24,8 @@ def kill_and_undo(
     theirs: ScratchCluster, pgdyno: Command, tmp_path: Path, wait: Callable[[], object]
 ) -> None:
     before = run_sql(theirs.target, ENTRIES)
-    asked = options(theirs.target, tmp_path, "--admin", admin(theirs.target))
-    running = pgdyno.start("compare", *asked)
+    asked = compared(pgdyno, theirs.target, tmp_path, "--admin", admin(theirs.target))
+    running = pgdyno.start(*asked)
     wait()
     running.process.kill()
     running.wait()
