@@ -73,7 +73,7 @@ def test_without_a_warm_up_reports_that_come_late_change_nothing(
     committed = completed + warmed_up + 2  # Of each of two clients the last one.
     columns = {"active_time_ns": np.full(3, 260 / 3 * 14e6), "xact_commit": np.full(3, 260 / 3)}
     ends_ns = np.arange(1, 4) * second_ns
-    rows = Deltas({}, ends_ns, np.full(3, second_ns), columns, ())
+    rows = Deltas({}, ends_ns, np.full(3, second_ns), columns)
     monkeypatch.setattr("pgdyno.answer.server_time.deltas_of", lambda *_: rows)
     totals: dict[str, Any] = {"is_exact": True, "database.xact_commit": committed}
     totals["database.active_time_ns"] = committed * 15.9e6

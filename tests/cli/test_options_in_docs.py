@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 # Of pip, uv, pgbench, Dask and the kernel; pgbench.md lists the options of pgbench.
 OTHERS = {
+    "--build-arg",
     "--find-links",
     "--no-index",
     "--python",

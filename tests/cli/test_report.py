@@ -95,5 +95,5 @@ def test_a_name_that_says_no_form_is_refused_with_the_known_ones(
         report(generated, "-o", str(tmp_path / name))
     assert ".md, .json" in (refused.value.hint or "")
     assert not (tmp_path / name).exists()
-    with pytest.raises(SpecError, match="--md was given"):
+    with pytest.raises(SpecError, match="asks for HTML, but the command also has --md"):
         report(generated, "--md", "-o", str(tmp_path / "x.html"))

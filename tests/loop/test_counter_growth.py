@@ -20,7 +20,7 @@ def sampled(from_s: int, to_s: int, per_second: float) -> Deltas:
     """A counter that grows evenly, sampled at whole seconds."""
     ends = np.arange(from_s + 1, to_s + 1, dtype=np.int64) * S
     length = np.full(ends.size, S, dtype=np.int64)
-    return Deltas({}, ends, length, {"busy": np.full(ends.size, per_second)}, ())
+    return Deltas({}, ends, length, {"busy": np.full(ends.size, per_second)})
 
 
 def test_a_span_between_samples_takes_its_part_of_the_intervals_at_its_ends() -> None:
@@ -38,7 +38,7 @@ def test_a_span_that_is_hardly_covered_says_nothing() -> None:
 def test_a_missing_sample_inside_the_span_says_nothing() -> None:
     whole = sampled(0, 10, 100.0)
     kept = np.arange(10) != 5
-    torn = Deltas({}, whole.time_ns[kept], whole.interval_ns[kept], {"busy": np.full(9, 100.0)}, ())
+    torn = Deltas({}, whole.time_ns[kept], whole.interval_ns[kept], {"busy": np.full(9, 100.0)})
     assert grown(torn, "busy", 0, 10 * S) is None
 
 

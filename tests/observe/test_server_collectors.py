@@ -278,7 +278,8 @@ TEXTS_ARE_READ = {"lock_queues", "holds"}
 def test_no_statement_may_write_or_read_query_texts() -> None:
     for version in range(10, 19):
         for name, sql in statements(version).items():
-            assert sql.startswith("SELECT "), name
+            # The first statement of a session is not compiled.
+            assert sql.removeprefix("SET LOCAL jit = off; ").startswith("SELECT "), name
             if name not in TEXTS_ARE_READ:
                 assert "query," not in sql.replace("query_id", ""), name
             assert "reset(" not in sql, name

@@ -79,6 +79,8 @@ OTHERS = {
 }
 OF_SCRATCH = {("work-mem", "sql"), ("crash", "check_sql")}
 OF_RESULTS = {("spec", "file"), ("report", "file"), ("export", "file")}
+# The drop-in sends what pgbench sends.
+OF_THE_DROP_IN = {("pgbench", "file")}
 
 
 def parameters() -> set[tuple[str, str]]:
@@ -91,7 +93,8 @@ def parameters() -> set[tuple[str, str]]:
 
 
 def test_every_option_that_takes_a_text_is_known_here() -> None:
-    sent = {(v, n) for v, n in parameters() if n not in OTHERS} - OF_SCRATCH - OF_RESULTS
+    sent = {(v, n) for v, n in parameters() if n not in OTHERS}
+    sent -= OF_SCRATCH | OF_RESULTS | OF_THE_DROP_IN
     assert sent == set(SENDS)
 
 

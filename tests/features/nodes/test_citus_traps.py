@@ -86,16 +86,18 @@ def test_no_verb_calls_what_a_tenant_made_on_any_node(
     here = server_options(traps[0].target)
     script = tmp_path / "one.sql"
     script.write_text("SELECT 1;\n")
+    # The tenant owns the database.
+    trusted = ("--confirm", f"{traps[0].target.database}@local")
     commands = {
         ("doctor", *here): 0,
         ("init", *here, "-s", "1", "--distribute", "citus", "--dry-run"): 0,
-        ("init", *here, "-s", "1", "--distribute", "citus"): 0,
+        ("init", *here, *trusted, "-s", "1", "--distribute", "citus"): 0,
         ("bench", *here, "-f", str(script), *QUICK): 3,
         ("watch", *here, "--duration", "3s"): 0,
         ("drop", "pgbench", *here): 0,
-        ("init", *here, "-s", "1", "--distribute", "citus:aid", "--foreign-keys"): 0,
+        ("init", *here, *trusted, "-s", "1", "--distribute", "citus:aid", "--foreign-keys"): 0,
         ("drop", *here): 0,
-        ("init", "tpcc", *here, "--warehouses", "1", "--distribute", "citus"): 0,
+        ("init", "tpcc", *here, *trusted, "--warehouses", "1", "--distribute", "citus"): 0,
         ("check", "tpcc", *here): 0,
         ("drop", "tpcc", *here): 0,
     }
