@@ -341,19 +341,21 @@ class _Probe:
             for step in template.steps
             if any(isinstance(part, Taken) for own in step.parameters for part in parts_of(own))
         }
-        refused: dict[str, tuple[str, str] | None] = {}
         with self.under_test.control("probe") as connection:
             asked = Asked(connection, mirror_load(script)["settings"].get("search_path", ""))
             fitting = Fitting(connection, capture, asked, seconds=_FIND_S_MAX)
-            with rows_of_the_load(fitting, texts):
-                for own in (own for own in capture.statements if own.id in takers & texts.keys()):
+            for own in (own for own in capture.statements if own.id in takers & texts.keys()):
+                with rows_of_the_load(fitting, texts):
                     trial = fitting.trial_of(own, texts[own.id])
-                    refused[own.id] = trial.refusal({}) if trial is not None else None
-            for name, said in refused.items():
-                if said is not None and said[0] and not said[0].startswith(_ACCIDENTS):
-                    values = self._other_values(connection, script, name, texts[name])
-                    if values:
-                        self.sources[name] = self._changed(name, values)
+                    said = trial.refusal({}) if trial is not None else None
+                if said is None or not said[0] or said[0].startswith(_ACCIDENTS):
+                    continue
+                values = self._other_values(connection, script, own.id, texts[own.id])
+                with rows_of_the_load(fitting, texts):
+                    trial = fitting.trial_of(own, texts[own.id])
+                    # A refusal may be that of the value of the other transaction, which stays.
+                    if values and trial is not None and trial.refusal(values) is None:
+                        self.sources[own.id] = self._changed(own.id, values)
 
     def _other_values(
         self, connection: Connection, script: Script, name: str, text: str

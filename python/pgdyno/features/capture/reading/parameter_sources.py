@@ -295,7 +295,8 @@ class Sources(KeyFamilies):
         """Return a label of an enum for a parameter that no column of this enum explains.
 
         A statement that finds rows by a state and writes the state moves them to another one.
-        Without statistics a list of states has all, and the first one is that of new rows.
+        Without statistics a list of states has all, and the first one is that of new rows. A
+        function may accept few labels: the probe finds them in its body.
         """
         kind, column = type_.removesuffix("[]"), self.column(use)
         owners = (own for own in self._columns.values() if own.type == kind)
@@ -307,7 +308,7 @@ class Sources(KeyFamilies):
             other.use == "equal" and _place_of(other) == _place_of(use) for other in others
         )
         is_choice = use.use == "list" and not use.writes_elements and not is_known
-        if not labels or (is_own and not is_moved and not is_choice):
+        if not labels or column is None or (is_own and not is_moved and not is_choice):
             return None
         known = labels[1:] if is_moved and not is_known else labels
         hot = tuple(Hot(value=label, fraction=1 / len(known)) for label in known)
