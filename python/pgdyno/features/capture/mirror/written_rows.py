@@ -53,7 +53,12 @@ def _count(connection: Connection, table: str) -> int:
     query = sql.SQL("SELECT count(*) FROM (SELECT FROM {} LIMIT {}) AS few")
     try:
         with connection.transaction():
-            row = connection.execute(query.format(sql.SQL(table), _ROWS_MAX)).fetchone()
+            # The name is text of a file; what the server gives back is a quoted name.
+            named = "SELECT pg_catalog.to_regclass(%s)::pg_catalog.text"
+            known = connection.execute(named, [table]).fetchone()
+            if known is None or known[0] is None:
+                return _ROWS_MAX
+            row = connection.execute(query.format(sql.SQL(known[0]), _ROWS_MAX)).fetchone()
     except PG_ERRORS:
         return _ROWS_MAX
     return 0 if row is None else int(row[0])
