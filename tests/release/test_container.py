@@ -18,7 +18,7 @@ Builder = Callable[..., list[str | Path]]
 
 @pytest.fixture
 def builder(house: Path) -> Builder:
-    """Return what makes a command line of Buildah with places of its own and without network.
+    """Return what makes a command line of Buildah that uses its folders alone, and no network.
 
     Chroot is the only isolation that needs no runtime and no control groups.
     """

@@ -399,7 +399,9 @@ def _missing(needs: Sequence[Mapping[str, Any]], works: Mapping[str, CallWork]) 
     for need in needs:
         place, giver = f"${need['parameter']}", works.get(need.get("text", ""))
         if "column" in need:
-            reasons.append(f"{place} needs a value of {need['column']}, and there is none")
+            reasons.append(
+                f"{place} needs a value of {need['column']}, but the copy has no such value"
+            )
         elif giver is None or not giver.calls:
             return f"{place} comes from {shortened(need['text'], 40)}, which was not carried out"
         elif giver.rows == 0:
