@@ -26,17 +26,14 @@ def test_no_further_run_is_begun_once_the_end_was_asked_for(
 
     monkeypatch.setattr(drive, "plan_of", begun)
     folder = Store(tmp_path).create("night", "compare")
-    stage: Any = SimpleNamespace(
-        experiment=SimpleNamespace(workload=SimpleNamespace(seed=1)),
-        folder=folder,
-        servers=SimpleNamespace(excluded={}),
-        progress=None,
-    )
+    experiment = SimpleNamespace(workload=SimpleNamespace(seed=1))
+    setup: Any = SimpleNamespace(experiment=experiment, progress=None)
+    servers: Any = SimpleNamespace(excluded={})
     with signals.handled():
         os.kill(os.getpid(), signal.SIGINT)
         with pytest.raises(InterruptedByUser):
             signals.check()  # Raised, and caught by somebody for whom it was not an interruption.
-        assert isinstance(drive._loop(stage, Compare), InterruptedByUser)
+        assert isinstance(drive._loop(setup, servers, folder, Compare), InterruptedByUser)
     assert folder.decisions() == []
 
 

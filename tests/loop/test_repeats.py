@@ -18,8 +18,9 @@ from tests.plan.simulated_server import comparison, experiment, noisy
 from pgdyno.analysis.verdicts import Doubt, other_programs_in_one_arm
 from pgdyno.designs import design_of
 from pgdyno.loop import drive
-from pgdyno.loop.journal import failed_since, repeated
+from pgdyno.loop.journal import Visit, failed_since, repeated
 from pgdyno.loop.repeats import Repeats
+from pgdyno.measure.execute import CompleteRun
 from pgdyno.plan.history import History, Measured
 from pgdyno.server.target import Target
 from pgdyno.spec.designs import (
@@ -41,6 +42,7 @@ JIT = Factor(
 )
 STEAL = Doubt("steal", "not_valid", "The hypervisor took 4 % of the CPU away.", "")
 RUN_NS = 8_000_000_000
+UNREAD: Any = None
 Carried = Callable[..., tuple[list[PlannedRun], ExperimentFolder, list[str]]]
 
 
@@ -54,35 +56,31 @@ def carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Carried:
         server, ran, said = noisy(3, truth=(1000, 1002)), [], []
         is_compared = asked.has_variants()
 
-        def run_it(run: PlannedRun, *_: object) -> Any:
+        def run_it(run: PlannedRun, *_: object, position: str) -> CompleteRun:
+            del position
             ran.append(run)
-            return SimpleNamespace(
-                run=run, took_ns=RUN_NS, error=None, complete=lambda: SimpleNamespace(facts=None)
-            )
+            return CompleteRun(run, RUN_NS, stored=UNREAD, facts=UNREAD, spent_ns={})
 
-        def keep_it(end: Any, *_: object, failed_ns: int) -> tuple[Any, Measured]:
-            metrics = server(end.run, 0) if is_compared else {"tps": 1000.0, "p99": 5.0}
-            entry = Measured(end.run, metrics["tps"], None, metrics, RUN_NS, failed_ns=failed_ns)
-            return SimpleNamespace(planned=end.run), entry
+        def read_it(visit: Visit) -> Measured:
+            run = visit.planned
+            metrics = server(run, 0) if is_compared else {"tps": 1000.0, "p99": 5.0}
+            failed_ns = visit.failed_ns
+            return Measured(run, metrics["tps"], None, metrics, RUN_NS, failed_ns=failed_ns)
 
         def plant(_: object, done: Any, __: History) -> tuple[int, Doubt] | None:
             number, why = done.planned.number, next(disturbed, False)
             return (number, why if isinstance(why, Doubt) else STEAL) if why else None
 
         monkeypatch.setattr(drive, "carry_out_run", run_it)
-        monkeypatch.setattr(drive, "_kept", keep_it)
+        monkeypatch.setattr(drive, "measured", read_it)
+        monkeypatch.setattr(drive, "record_finished", lambda *_: None)
         monkeypatch.setattr(drive, "StoredFacts", lambda *_: SimpleNamespace(keep=lambda *_: None))
         monkeypatch.setattr(Repeats, "_disturbed", plant)
         folder = Store(tmp_path).create("night", asked.design.kind)
         monkeypatch.setattr(folder, "next_run_number", lambda: len(ran) + 1)
-        progress = SimpleNamespace(said=said.append)
-        stage: Any = SimpleNamespace(
-            experiment=asked,
-            folder=folder,
-            servers=SimpleNamespace(excluded={}),
-            progress=progress,
-        )
-        assert drive._loop(stage, design_of(asked)) is None
+        setup: Any = SimpleNamespace(experiment=asked, progress=SimpleNamespace(said=said.append))
+        servers: Any = SimpleNamespace(excluded={})
+        assert drive._loop(setup, servers, folder, design_of(asked)) is None
         return ran, folder, said
 
     return carry

@@ -18,7 +18,8 @@ from pgdyno.measure.before_after import totals
 from pgdyno.measure.opening import opened_servers
 from pgdyno.measure.run_progress import RunProgress
 from pgdyno.measure.servers import Servers
-from pgdyno.measure.under_test import Conditions, LentCluster, UnderTest
+from pgdyno.measure.setup import Setup
+from pgdyno.measure.under_test import LentCluster, UnderTest
 from pgdyno.observe.totals import totals_between
 from pgdyno.server.connect import connect
 from pgdyno.server.conninfo import resolve
@@ -81,16 +82,18 @@ def open_servers(house: Path, tmp_path: Path) -> Iterator[Open]:
         def opened(
             experiment: Experiment, target: Target | None = None, lent: LentCluster | None = None
         ) -> ByPlace:
-            conditions = Conditions(
+            setup = Setup(
+                experiment=experiment,
                 verb="test",
                 target=target,
                 permissions=Permissions(),
                 scripts=(ScriptShape(name="x.sql", weight=1, reads_only=True, statements=()),),
                 clock=read_pair(),
                 store_dir=tmp_path,
+                progress=RunProgress(),
                 lent=lent,
             )
-            servers = stack.enter_context(opened_servers(experiment, conditions, RunProgress()))
+            servers = stack.enter_context(opened_servers(setup))
             return ByPlace(servers, experiment)
 
         yield opened
@@ -230,12 +233,12 @@ def test_sessions_that_our_pooler_keeps_have_reported_when_the_totals_are_read(
     pgbouncer: Path, open_servers: Open
 ) -> None:
     pooled = open_servers(asked("direct", "pooled: pooler=transaction:3")).ready(1)
-    through = {**pooled.target.libpq_parameters(), "application_name": "pgdyno/bench/7/load"}
-    before = totals(pooled, "7", through["application_name"])
+    through = {**pooled.target.libpq_parameters(), "application_name": pooled.application_name("7")}
+    before = totals(pooled, "7")
     with psycopg.connect(**through, autocommit=True) as load:  # type: ignore[arg-type]
         for _ in range(50):
             load.execute("SELECT 1")
-    after = totals(pooled, "7", through["application_name"])
+    after = totals(pooled, "7")
     assert before is not None
     assert after is not None
     grown = totals_between(before, after)

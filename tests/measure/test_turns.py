@@ -5,9 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+from pgdyno.clock import ClockPair
 from pgdyno.engine.records import Counts, Interval, Phase
 from pgdyno.errors import ServerError
-from pgdyno.measure.stage import Stage
+from pgdyno.measure.servers import Servers
 from pgdyno.measure.turns import Turns
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.spec.planned import Cell, PlannedRun, PlannedVariant
@@ -53,11 +54,10 @@ def interval(ended_s: float, latency_s: float = 0.0) -> Interval:
 
 def taken(servers: _Servers, *, latency_s: float = 0.0) -> list[dict[str, Any]]:
     """Return the turns of a load of 6 s; the clock shows when each of its records arrives."""
-    clock = SimpleNamespace(now_ns=lambda: servers.now_ns)
-    stage = cast(Stage, SimpleNamespace(servers=servers, clock=clock))
+    clock = cast(ClockPair, SimpleNamespace(now_ns=lambda: servers.now_ns))
     cell, order = Cell((0,), 1, variant=YOURS), (FAST, YOURS, FAST)
     planned = PlannedRun(1, "turns", 1, cell, 0, 6 * S_NS, 1, turns=order, turn_ns=2 * S_NS)
-    load = Turns(planned, stage, cast(UnderTest, None))
+    load = Turns(planned, cast(Servers, servers), cast(UnderTest, None), clock=clock, name="1.1")
     load.see(Phase(time_ns=0, phase="measure", event="begin"))
     for tenth in range(1, 61):
         # Records wait while the settings change.

@@ -14,7 +14,7 @@ from pgdyno.clock import read_pair
 from pgdyno.errors import ServerError
 from pgdyno.measure.opening import opened_servers
 from pgdyno.measure.run_progress import RunProgress
-from pgdyno.measure.under_test import Conditions
+from pgdyno.measure.setup import Setup
 from pgdyno.server.cluster_record import ClusterFolder, ClusterRecord
 from pgdyno.server.leftovers import sweep_leftovers
 from pgdyno.spec.experiment import (
@@ -55,15 +55,17 @@ def opened_once(store_dir: Path, sql: str, **scratch: Any) -> tuple[Notes, objec
         workload=Workload(scripts=(Script(builtin="select-only"),), clients=2),
         design=BenchDesign(),
     )
-    conditions = Conditions(
+    setup = Setup(
+        experiment=experiment,
         verb="test",
         target=None,
         permissions=Permissions(),
         scripts=(),
         clock=read_pair(),
         store_dir=store_dir,
+        progress=notes,
     )
-    with opened_servers(experiment, conditions, notes) as servers:
+    with opened_servers(setup) as servers:
         target = servers.ready(None, 0).target
         if sql.startswith("CREATE"):
             return notes, run_sql(target, sql)

@@ -24,17 +24,18 @@ from pgdyno.loop.journal import (
     resume,
 )
 from pgdyno.loop.losses import measure_losses
-from pgdyno.loop.one_run import RunEnd, carry_out_run
 from pgdyno.loop.repeats import Repeats
 from pgdyno.loop.stored_facts import StoredFacts
+from pgdyno.measure.execute import CompleteRun, carry_out_run
 from pgdyno.measure.fleet import opened_with_hosts
 from pgdyno.measure.jobs import engine_target, load_job
 from pgdyno.measure.opening import opened_servers
 from pgdyno.measure.run_progress import RunProgress
-from pgdyno.measure.stage import Stage
-from pgdyno.measure.under_test import Conditions, LentCluster
+from pgdyno.measure.servers import Servers
+from pgdyno.measure.setup import Setup
+from pgdyno.measure.under_test import LentCluster
 from pgdyno.plan.design import Design, plan_of
-from pgdyno.plan.history import History, Measured, elapsed_ns
+from pgdyno.plan.history import History, elapsed_ns
 from pgdyno.process import signals
 from pgdyno.quantities import duration_text
 from pgdyno.server.conninfo import Resolved
@@ -83,32 +84,23 @@ def carry_out(
     if resumed is None:
         experiment = with_order(experiment)
     store.require_writable()
-    conditions = replace(_conditions(verb, experiment, resolved, permissions, store), lent=lent)
-    clock, scripts = conditions.clock, conditions.scripts
+    setup = _setup(verb, experiment, resolved, permissions, store, progress)
+    setup = replace(setup, lent=lent)
     folder = resumed
     error: PgdynoError | None = None
     try:
-        with opened_with_hosts(experiment, conditions, progress) as servers:
+        with opened_with_hosts(setup) as servers:
             if folder is None:
-                folder = store.create(experiment.name, verb, began_ns=clock.now_ns())
+                folder = store.create(experiment.name, verb, began_ns=setup.clock.now_ns())
                 folder.write_spec(to_toml(experiment))
             else:
                 resume(folder)
             servers.journal = folder.add_audit
-            stage = Stage(
-                experiment=experiment,
-                servers=servers,
-                scripts=scripts,
-                folder=folder,
-                clock=clock,
-                progress=progress,
-                read_only=_is_read_only(experiment, scripts, permissions),
-                abort_if=tuple(condition_from(text, WATCHED) for text in permissions.abort_if),
-            )
             if not experiment.has_variants():
                 StoredFacts(folder, progress).keep(None, servers.ready(None).facts)
-            error = _loop(stage, design)
-        _price(stage, design, error)
+            error = _loop(setup, servers, folder, design)
+        if error is None:
+            _price(setup, folder, design)
     except PgdynoError as seen:
         if folder is None:
             raise
@@ -160,10 +152,10 @@ def check_first(
 
     Raises: the errors with which `carry_out` would end before its first run.
     """
-    conditions = _conditions(verb, experiment, resolved, permissions, store)
+    setup = _setup(verb, experiment, resolved, permissions, store, progress)
     scratch = experiment.server.scratch
     if scratch is None:
-        with opened_servers(experiment, conditions, progress):
+        with opened_servers(setup):
             return
     variants = (UNCHANGED, *experiment.all_variants())
     own = [variant if variant.version or variant.bin_dir else scratch for variant in variants]
@@ -173,22 +165,27 @@ def check_first(
         find_pgbouncer()
 
 
-def _conditions(
+def _setup(
     verb: str,
     experiment: Experiment,
     resolved: Resolved | None,
     permissions: Permissions,
     store: Store,
-) -> Conditions:
-    """Return the conditions of an experiment. Raises: SpecError for a script that has an error."""
-    return Conditions(
+    progress: RunProgress,
+) -> Setup:
+    """Return what the experiment needs. Raises: SpecError for a script that has an error."""
+    scripts = checked_scripts(experiment)
+    return Setup(
+        experiment=experiment,
         verb=verb,
         target=resolved.target if resolved else None,
         permissions=permissions,
-        scripts=checked_scripts(experiment),
+        scripts=scripts,
         clock=read_pair(),
         store_dir=store.root,
-        check=experiment.check,
+        progress=progress,
+        is_read_only=_is_read_only(experiment, scripts, permissions),
+        abort_if=tuple(condition_from(text, WATCHED) for text in permissions.abort_if),
     )
 
 
@@ -202,34 +199,36 @@ def _is_read_only(
     return (only_reads or not may_write) and all(script.reads_only for script in scripts)
 
 
-def _price(stage: Stage, design: type[Design[Any]], error: PgdynoError | None) -> None:
+def _price(setup: Setup, folder: ExperimentFolder, design: type[Design[Any]]) -> None:
     """Let servers with the settings of the variants crash, if the experiment asks for it.
 
     Raises: ServerError, EngineError, InterruptedByUser; every finished crash is stored.
     """
-    experiment, folder = stage.experiment, stage.folder
-    if experiment.crash_count and error is None:
+    experiment = setup.experiment
+    if experiment.crash_count:
         history, left_out = history_of(folder), frozenset(excluded(folder))
         variants = design(experiment).priced(history, left_out)
-        measure_losses(experiment, variants, folder, stage.clock, stage.progress)
+        measure_losses(experiment, variants, folder, setup.clock, setup.progress)
 
 
-def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
+def _loop(
+    setup: Setup, servers: Servers, folder: ExperimentFolder, design: type[Design[Any]]
+) -> PgdynoError | None:
     """Follow the design until it returns Stop; return the error that ended it early, if any."""
-    experiment, folder = stage.experiment, stage.folder
+    experiment, progress = setup.experiment, setup.progress
     history = history_of(folder)
     failed_ns = failed_since(folder)
-    left_out = _excluded(stage)
+    left_out = _excluded(servers, folder)
     hints: dict[str, str] = {}
-    facts = StoredFacts(folder, stage.progress)
+    facts = StoredFacts(folder, progress)
     last_words = ""
-    failures = Failures(stage, design)
+    failures = Failures(servers, design)
     repeats = Repeats(folder)
     while True:
         if (asked := signals.interruption()) is not None:
             return asked
         plan, counted = plan_of(design, experiment, history)
-        last_words = _said_once(stage, plan.outlook(counted, frozenset(left_out)), last_words)
+        last_words = _said_once(progress, plan.outlook(counted, frozenset(left_out)), last_words)
         decision = plan.next_run(counted, frozenset(left_out))
         if isinstance(decision, Stop):
             record_decision(folder, decision)
@@ -238,10 +237,14 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
         run = replace(decision, number=folder.next_run_number())
         record_decision(folder, run)
         expected = plan.runs_expected(counted, frozenset(left_out))
-        end = carry_out_run(run, stage, _position(run, history, expected))
-        if end.error is None:
-            facts.keep(run.cell.variant, end.complete().facts)
-            visit, entry = _kept(end, folder, failed_ns=failed_ns)
+        position = _position(run, history, expected)
+        end = carry_out_run(run, setup, servers, folder, position=position)
+        if isinstance(end, CompleteRun):
+            facts.keep(run.cell.variant, end.facts)
+            visit = Visit(run, end.stored, end.took_ns, end.spent_ns, failed_ns)
+            # A run without any usable result does not count: it must not block the answer.
+            entry = measured(visit)
+            record_finished(folder, run.number, end.took_ns, end.spent_ns)
             history = (*history, entry)
             failed_ns = 0
             failures.passed(run)
@@ -250,28 +253,28 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
                 entry, doubt = again
                 history = tuple(other for other in history if other is not entry)
                 failed_ns = round(entry.elapsed_ns)
-                stage.progress.said(f"run {entry.run.number} is repeated: {doubt.message}")
+                progress.said(f"run {entry.run.number} is repeated: {doubt.message}")
             continue
-        if (last := failures.last_error(end, end.error)) is not None:
+        if (last := failures.last_error(end)) is not None:
             return last
         record_failed(folder, run.number, end.took_ns)
         failed_ns += end.took_ns
         failures.failed(run)
         if failures.is_repeated(run, history):
-            stage.progress.said(f"run {run.number} failed and is repeated: {end.error.message}")
+            progress.said(f"run {run.number} failed and is repeated: {end.error.message}")
             continue
         variant = failures.blamed(run)
         if variant.id not in left_out:
             left_out = {**left_out, variant.id: end.error.message}
             hints[variant.id] = end.error.hint
             exclude(folder, variant.id, end.error.message, run=run.number)
-            stage.progress.said(f"variant {variant.name} is left out: {end.error.message}")
+            progress.said(f"variant {variant.name} is left out: {end.error.message}")
 
 
-def _said_once(stage: Stage, words: str, last_words: str) -> str:
+def _said_once(progress: RunProgress, words: str, last_words: str) -> str:
     """Show the words if they are new, and return the last words that were shown."""
     if words not in ("", last_words):
-        stage.progress.said(words)
+        progress.said(words)
     return words or last_words
 
 
@@ -296,27 +299,13 @@ def _left_words(run: PlannedRun, history: History, expected: int) -> str:
     return f", about {duration_text(left_ns)} left" if left_ns >= _LEFT_LEAST_NS else ""
 
 
-def _kept(end: RunEnd, folder: ExperimentFolder, *, failed_ns: int) -> tuple[Visit, Measured]:
-    """Record that a run is complete; return its result, and what the planner learns from it.
-
-    Args: failed_ns, the time of the failed runs before it.
-    """
-    done = end.complete()
-    assert done.stored is not None
-    # A run without any usable result does not count: it must not block the answer.
-    visit = Visit(end.run, done.stored, end.took_ns, done.spent_ns, failed_ns)
-    entry = measured(visit)
-    record_finished(folder, end.run.number, end.took_ns, done.spent_ns)
-    return visit, entry
-
-
-def _excluded(stage: Stage) -> dict[str, str]:
+def _excluded(servers: Servers, folder: ExperimentFolder) -> dict[str, str]:
     """Return the variants that cannot be measured, and store those that are new."""
-    known = excluded(stage.folder)
-    for variant, reason in stage.servers.excluded.items():
+    known = excluded(folder)
+    for variant, reason in servers.excluded.items():
         if variant not in known:
-            exclude(stage.folder, variant, reason)
-    return {**known, **stage.servers.excluded}
+            exclude(folder, variant, reason)
+    return {**known, **servers.excluded}
 
 
 def _nothing_to_measure(

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from pgdyno.errors import InterruptedByUser, PgdynoError, ServerError
-from pgdyno.loop.one_run import RunEnd
-from pgdyno.measure.stage import Stage
+from pgdyno.errors import PgdynoError, ServerError
+from pgdyno.measure.execute import FailedRun
+from pgdyno.measure.servers import Servers
 from pgdyno.plan.design import Design
 from pgdyno.plan.history import History
 from pgdyno.spec.planned import PlannedRun, PlannedVariant
@@ -22,9 +22,9 @@ _FAILURES_MAX = 3
 class Failures:
     """Counts the failures in a row of each variant, and decides what follows."""
 
-    def __init__(self, stage: Stage, design: type[Design[Any]]) -> None:
-        """Begin. Args: stage, what all runs share; design, the kind of plan that chooses runs."""
-        self._stage = stage
+    def __init__(self, servers: Servers, design: type[Design[Any]]) -> None:
+        """Begin. Args: design, the kind of plan that chooses the runs."""
+        self._servers = servers
         self._are_repeated = design.repeats_failures
         self._in_a_row: Counter[str] = Counter()
 
@@ -52,17 +52,11 @@ class Failures:
         assert run.cell.variant is not None, "only a variant can be left out"
         return run.cell.variant
 
-    def last_error(self, end: RunEnd, error: PgdynoError) -> PgdynoError | None:
-        """Return the error with which the experiment ends; None if it goes on.
-
-        Raises: an error that is not about this variant.
-        """
-        if end.is_raised:
-            raise error
-        is_braked = end.done is not None and bool(end.done.braked)
-        if end.run.cell.variant is None or is_braked or isinstance(error, InterruptedByUser):
-            return error
-        return _lost(error) if self._stage.servers.are_lost() else None
+    def last_error(self, failed: FailedRun) -> PgdynoError | None:
+        """Return the error with which the experiment ends; None if it goes on."""
+        if failed.ends_experiment:
+            return failed.error
+        return _lost(failed.error) if self._servers.are_lost() else None
 
 
 def _place_of(run: PlannedRun) -> str:

@@ -10,10 +10,10 @@ import psycopg
 from pgdyno.clock import read_pair
 from pgdyno.engine.stream import EngineOutcome
 from pgdyno.errors import PgdynoError
-from pgdyno.measure.before_load import PreparedRun
+from pgdyno.measure.before_load import PreparedRun, may_probe
 from pgdyno.measure.consistency import check_after_run, conditions_after
 from pgdyno.measure.run_progress import Moment
-from pgdyno.measure.stage import Stage
+from pgdyno.measure.setup import Setup
 from pgdyno.measure.statement_counters import growth_document, read_counters
 from pgdyno.measure.statement_texts import read_texts
 from pgdyno.measure.under_test import UnderTest
@@ -34,7 +34,7 @@ def write_after(
     after: Totals | None,
 ) -> None:
     """Check the data, and write what was read before the load and after it."""
-    stage, planned, under_test, name = ready.stage, ready.planned, ready.under_test, ready.name
+    under_test, name = ready.under_test, ready.name
     inside = under_test.observe_within or under_test.observe
     grown = None
     if ready.counters is not None:
@@ -42,12 +42,12 @@ def write_after(
         grown = growth_document(ready.counters, counters)
     consistency = _consistency(ready, outcome)
     seen = ready.before_after.document(observer)
-    not_probed = _not_probed(outcome, under_test) if ready.may_probe else ()
+    not_probed = _not_probed(outcome, under_test) if _may_probe(ready) else ()
     for notice in (*ready.before_after.notices, *not_probed):
         writer.add_notice(notice)
     if ready.examined is not None:
         writer.write_json("doctor.json", ready.examined)
-    before = ready.before
+    before = ready.totals
     writer.write_json(
         "server.json",
         {
@@ -55,7 +55,7 @@ def write_after(
             "totals": totals_between(before, after) if before and after else None,
             "restarted_ns": restarted_ns(before, after) if before and after else None,
             "statement_counters": grown,
-            "source": _source(stage, planned),
+            "source": _source(ready.setup, ready.planned),
             "plans": ready.plans,
             "query_ids": _query_ids(ready),
             "statement_texts": read_texts(inside, verb=under_test.verb, run=name),
@@ -70,18 +70,23 @@ def _consistency(ready: PreparedRun, outcome: EngineOutcome) -> dict[str, Any] |
 
     After an interrupt nothing is checked, because the user waits for the end.
     """
-    stage, under_test = ready.stage, ready.under_test
-    conditions = conditions_after(under_test.facts.dataset, stage.shapes_of(ready.planned))
-    if not (stage.experiment.check and conditions) or outcome.summary is None:
+    setup, under_test = ready.setup, ready.under_test
+    conditions = conditions_after(under_test.facts.dataset, setup.shapes_of(ready.planned))
+    if not (setup.experiment.check and conditions) or outcome.summary is None:
         return None
     if outcome.interrupted is not None:
         return {"why_not": "the run was interrupted"}
-    stage.progress.moved(Moment(ready.label, "checking the data"))
+    setup.progress.moved(Moment(setup.label_of(ready.planned), "checking the data"))
     return check_after_run(lambda: under_test.control(ready.name), conditions, ready.notes)
 
 
 # The longest time between two probes is a tenth of this.
 _PROBED_NS = 1_000_000_000
+
+
+def _may_probe(ready: PreparedRun) -> bool:
+    workload = ready.setup.experiment.workload_of(ready.planned.cell.variant)
+    return may_probe(ready.under_test, ready.job.target, workload)
 
 
 def _not_probed(outcome: EngineOutcome, under_test: UnderTest) -> Iterator[dict[str, Any]]:
@@ -102,9 +107,9 @@ def _not_probed(outcome: EngineOutcome, under_test: UnderTest) -> Iterator[dict[
     ).as_record()
 
 
-def _source(stage: Stage, planned: PlannedRun) -> dict[str, Any] | None:
+def _source(setup: Setup, planned: PlannedRun) -> dict[str, Any] | None:
     """Return what a mirror keeps of its source; None for other loads."""
-    known = stage.experiment.all_scripts()
+    known = setup.experiment.all_scripts()
     scripts = [known[index] for index in planned.cell.script_indexes]
     if len(scripts) != 1 or scripts[0].capture is None:
         return None
@@ -122,6 +127,6 @@ def _query_ids(ready: PreparedRun) -> dict[str, dict[str, list[int]]]:
     under_test, name = ready.under_test, ready.name
     try:
         with under_test.control(name) as control, under_test.control(name) as onlooker:
-            return query_ids_of(control, onlooker, ready.stage.texts_of(ready.planned))
+            return query_ids_of(control, onlooker, ready.setup.texts_of(ready.planned))
     except (psycopg.Error, PgdynoError):
         return {}

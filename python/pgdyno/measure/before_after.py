@@ -172,9 +172,7 @@ _ENDING_S = 5.0
 _ENDING_S_PER_SESSION = 0.01
 
 
-def totals_after(
-    under_test: UnderTest, job: Job, name: str, application_name: str
-) -> Totals | None:
+def totals_after(under_test: UnderTest, job: Job, name: str) -> Totals | None:
     """Return the server's counters after the load, when its sessions have ended.
 
     Returns: None if the server no longer answers.
@@ -183,7 +181,7 @@ def totals_after(
     assert isinstance(work, LoadWork)
     sessions = work.arrivals.clients + work.connect.idle_connections
     timeout_s = _ENDING_S + sessions * _ENDING_S_PER_SESSION
-    return totals(under_test, name, application_name, timeout_s=timeout_s, tries_count=_TRIES_AFTER)
+    return totals(under_test, name, timeout_s=timeout_s, tries_count=_TRIES_AFTER)
 
 
 def _end_pooled_sessions(console: Target, verb: str, name: str) -> None:
@@ -198,7 +196,6 @@ def _end_pooled_sessions(console: Target, verb: str, name: str) -> None:
 def totals(
     under_test: UnderTest,
     name: str,
-    application_name: str,
     *,
     timeout_s: float = _ENDING_S,
     tries_count: int = 1,
@@ -220,7 +217,7 @@ def totals(
                 return read_totals(
                     connection,
                     database=under_test.database,
-                    load_application_name=application_name,
+                    load_application_name=under_test.application_name(name),
                     timeout_s=timeout_s,
                 )
         except (psycopg.Error, PgdynoError) as error:

@@ -1,4 +1,4 @@
-"""Carries out one planned run, from the reset to the stored result.
+"""Carries out one planned run, from the reset to the stored result, and says how it ended.
 
 The order of the steps is: reset, totals, begin of observing, engine (connect, prepare, warm up,
 measure, drain), totals, end of observing, store.
@@ -7,82 +7,137 @@ measure, drain), totals, end of observing, store.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
-from pgdyno.engine.stream import EngineOutcome
+from pgdyno.clock import monotonic_ns
+from pgdyno.engine.stream import EngineOutcome, engine_error
+from pgdyno.errors import EngineError, InterruptedByUser, PgdynoError, ServerError
 from pgdyno.measure.after_load import write_after
-from pgdyno.measure.before_load import prepare_run
-from pgdyno.measure.last_words import quoting_the_log, words_of_log
+from pgdyno.measure.before_load import PreparedRun, prepare_run
+from pgdyno.measure.last_words import quoting_the_log, with_words_of_log, words_of_log
 from pgdyno.measure.observed_load import load_observed, observer_of
 from pgdyno.measure.run_progress import Brake, Moment, RunWatch
-from pgdyno.measure.stage import Stage
-from pgdyno.measure.under_test import UnderTest
+from pgdyno.measure.servers import Servers
+from pgdyno.measure.setup import Setup
 from pgdyno.programs.registry import part_of
 from pgdyno.server.server_facts import ServerFacts
 from pgdyno.server.system_settings import is_there
 from pgdyno.spec.planned import PlannedRun
+from pgdyno.store.folder import ExperimentFolder
 from pgdyno.store.stored_run import StoredRun
 
 
 @dataclass(frozen=True, slots=True)
-class Executed:
-    """A finished run. `stored` is None if the engine ended without a summary.
+class CompleteRun:
+    """What a run gave. `spent_ns`: its time by `measure.servers.Part`."""
 
-    `braked`: the condition of `--abort-if` that ended the run, "" if none did. `is_server_lost`:
-    the server answered before the run and not after it. `words_of_log`: the last lines in the log
-    of a scratch server that no longer answers. `spent_ns`: the time by `measure.servers.Part`.
+    planned: PlannedRun
+    took_ns: int
+    stored: StoredRun
+    facts: ServerFacts
+    spent_ns: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRun:
+    """A run that an error or an interrupt ended; what it measured until then is in the store.
+
+    `ends_experiment`: the error is not about the run's variant alone.
     """
 
-    stored: StoredRun | None
-    outcome: EngineOutcome
-    facts: ServerFacts
-    braked: str
-    is_server_lost: bool = False
-    words_of_log: str = ""
-    spent_ns: Mapping[str, int] = field(default_factory=dict)
+    planned: PlannedRun
+    took_ns: int
+    error: PgdynoError
+    ends_experiment: bool
 
 
-def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
+def carry_out_run(
+    planned: PlannedRun,
+    setup: Setup,
+    servers: Servers,
+    folder: ExperimentFolder,
+    *,
+    position: str,
+) -> CompleteRun | FailedRun:
     """Carry out one run and store it.
 
-    An interrupt ends the load cleanly and is in the outcome. If an error ends the run, everything
-    measured until then is in the store.
     Args: position, for the progress, such as "run 4 of 20".
-    Raises: ServerError if the server cannot be prepared; StoreError if a write fails.
     """
-    label = planned.label([script.name for script in stage.experiment.all_scripts()])
-    stage.progress.moved(Moment(label, "preparing", position=position))
-    spent = stage.servers.begin_run()
-    under_test = stage.servers.ready(planned.cell.variant, planned.round, restarts=planned.restarts)
-    with quoting_the_log(under_test):
-        done = _execute(planned, stage, under_test, label=label, position=position)
-    return replace(done, spent_ns=dict(spent.by_part_ns))
+    began_ns = monotonic_ns()
+    setup.progress.moved(Moment(setup.label_of(planned), "preparing", position=position))
+    servers.begin_run()
+    try:
+        under_test = servers.ready(planned.cell.variant, planned.round, restarts=planned.restarts)
+        with quoting_the_log(under_test):
+            if (part := part_of(setup.experiment.program, "probe")) is not None:
+                with servers.spent.on("reset"):
+                    setup = part.probed(setup, planned, under_test, folder)
+            ready = prepare_run(planned, setup, servers, under_test, folder)
+            return _loaded(ready, folder, began_ns=began_ns, position=position)
+    except PgdynoError as error:
+        is_of_variant = isinstance(error, ServerError) and planned.cell.variant is not None
+        return FailedRun(planned, monotonic_ns() - began_ns, error, not is_of_variant)
 
 
-def _execute(
-    planned: PlannedRun, stage: Stage, under_test: UnderTest, *, label: str, position: str
-) -> Executed:
-    part = part_of(stage.experiment.program, "probe")
-    if part is not None:
-        with stage.servers.spent.on("reset"):
-            stage = part.probed(stage, planned, under_test)
-    ready = prepare_run(planned, stage, under_test, label)
-    shapes = stage.shapes_of(planned)
-    watch = RunWatch(planned, label, stage.progress, position=position, shapes=shapes)
-    brake = Brake(stage.abort_if)
-    with stage.folder.begin_run(planned.number, label, ready.job.without_secrets()) as writer:
+def _loaded(
+    ready: PreparedRun, folder: ExperimentFolder, *, began_ns: int, position: str
+) -> CompleteRun | FailedRun:
+    """Make the load of a prepared run, and store everything that was measured."""
+    planned, setup, under_test = ready.planned, ready.setup, ready.under_test
+    label, shapes = setup.label_of(planned), setup.shapes_of(planned)
+    watch = RunWatch(planned, label, setup.progress, position=position, shapes=shapes)
+    brake = Brake(setup.abort_if)
+    with folder.begin_run(planned.number, label, ready.job.without_secrets()) as writer:
         observer = observer_of(ready, writer)
         outcome, after = load_observed(ready, writer, observer, watch, brake)
-        with stage.progress.doing("reading and storing what the run left"):
+        with setup.progress.doing("reading and storing what the run left"):
             write_after(ready, writer, observer, outcome, after)
             stored = writer.finish() if outcome.summary is not None else None
-    return Executed(
-        stored=stored,
-        outcome=outcome,
-        facts=ready.under_test.facts,
-        braked=brake.why,
-        is_server_lost=ready.before is not None
-        and after is None
-        and not is_there(under_test.observe, under_test.verb),
-        words_of_log=words_of_log(ready.under_test) if after is None else "",
-    )
+    log_words = words_of_log(under_test) if after is None else ""
+    is_lost = ready.totals is not None and after is None
+    is_lost = is_lost and not is_there(under_test.observe, under_test.verb)
+    error = _why_ended(outcome, brake, log_words, is_server_lost=is_lost)
+    took_ns = monotonic_ns() - began_ns
+    if error is not None:
+        is_stopped = bool(brake.why) or isinstance(error, InterruptedByUser)
+        return FailedRun(planned, took_ns, error, is_stopped or planned.cell.variant is None)
+    assert stored is not None, "a run without a summary has failed"
+    spent_ns = dict(ready.servers.spent.by_part_ns)
+    return CompleteRun(planned, took_ns, stored, under_test.facts, spent_ns)
+
+
+def _why_ended(
+    outcome: EngineOutcome, brake: Brake, log_words: str, *, is_server_lost: bool
+) -> PgdynoError | None:
+    """Return the error or interrupt that ended a run; None if it completed.
+
+    Args: log_words, the last lines in the log of a scratch server that no longer answers;
+    is_server_lost, the server answered before the run and does not after it.
+    """
+    if brake.why:
+        return ServerError(
+            f"Stopped by --abort-if {brake.why}.",
+            hint="the results until then are kept; offer less load, or raise the limit",
+        )
+    if outcome.interrupted is not None:
+        return outcome.interrupted
+    if outcome.failures:
+        error = engine_error(outcome.failures[0])
+        error.message, error.hint = with_words_of_log(error.message, error.hint, log_words)
+        return error
+    if is_server_lost:
+        message, hint = with_words_of_log(
+            "The server was lost during the run and does not answer.",
+            "see the server's log; the results until then are kept",
+            log_words,
+        )
+        return ServerError(message, hint=hint)
+    if outcome.summary is None:
+        return EngineError(
+            f"The load engine was lost during the run (exit code {outcome.exit_code}). Its last "
+            f"messages: {outcome.log_tail or 'none'}.",
+            hint="the results until then are kept and listed as incomplete",
+        )
+    if outcome.summary.ending == "stopped":
+        return InterruptedByUser("The load engine was stopped.")
+    return None

@@ -13,8 +13,7 @@ from pgdyno.feature import part
 from pgdyno.measure.opening import opened_servers
 from pgdyno.measure.run_progress import RunProgress
 from pgdyno.measure.servers import HostFleet, Servers
-from pgdyno.measure.under_test import Conditions
-from pgdyno.spec.experiment import Experiment
+from pgdyno.measure.setup import Setup
 from pgdyno.spec.hosts import Hosts, hosts_from
 
 OpenFleet = Callable[[str, RunProgress], AbstractContextManager[HostFleet]]
@@ -40,16 +39,14 @@ def opened_fleet(text: str | None, progress: RunProgress) -> Iterator[HostFleet 
 
 
 @contextmanager
-def opened_with_hosts(
-    experiment: Experiment, conditions: Conditions, progress: RunProgress
-) -> Iterator[Servers]:
+def opened_with_hosts(setup: Setup) -> Iterator[Servers]:
     """Yield the servers of an experiment, with its load hosts.
 
     Raises: as `opened_fleet` and `opened_servers` do.
     """
     with (
-        opened_fleet(experiment.workload.hosts, progress) as fleet,
-        opened_servers(experiment, conditions, progress) as servers,
+        opened_fleet(setup.experiment.workload.hosts, setup.progress) as fleet,
+        opened_servers(setup) as servers,
     ):
         servers.fleet = fleet
         yield servers

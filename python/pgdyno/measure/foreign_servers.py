@@ -8,9 +8,9 @@ from pathlib import Path
 from pgdyno.errors import PgdynoError, RefusedError, ServerError, SpecError
 from pgdyno.measure.changes import SystemChanges
 from pgdyno.measure.own_server import reached
-from pgdyno.measure.run_progress import RunProgress
 from pgdyno.measure.servers import Servers
-from pgdyno.measure.under_test import Conditions, UnderTest
+from pgdyno.measure.setup import Setup
+from pgdyno.measure.under_test import UnderTest
 from pgdyno.quantities import format_bytes, is_whole
 from pgdyno.server import configuration, server_facts
 from pgdyno.server.connect import connect
@@ -18,7 +18,7 @@ from pgdyno.server.conninfo import resolve
 from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.server.system_settings import SystemSettings, answers, is_writable
 from pgdyno.server.target import Target
-from pgdyno.spec.experiment import Experiment, Server
+from pgdyno.spec.experiment import Server
 from pgdyno.spec.planned import PlannedVariant
 from pgdyno.spec.units import size_bytes
 from pgdyno.spec.variant import COMMANDS, Variant
@@ -77,17 +77,11 @@ class ForeignServers(Servers):
     A variant with a `dsn` is on another server, or reaches the same server in another way.
     """
 
-    def __init__(
-        self,
-        experiment: Experiment,
-        conditions: Conditions,
-        under_test: UnderTest,
-        progress: RunProgress,
-    ) -> None:
+    def __init__(self, setup: Setup, under_test: UnderTest) -> None:
         super().__init__()
-        self._experiment = experiment
+        self._experiment = experiment = setup.experiment
         self._under_test = under_test
-        self._allows_risk = conditions.permissions.allow_durability_risk
+        self._allows_risk = setup.permissions.allow_durability_risk
         variants = self._variants = list(experiment.all_variants())
         self._known = {variant.id for variant in experiment.planned_variants()}
         # A setting that a later variant changes may need a restart: then every run gets one.
@@ -103,7 +97,7 @@ class ForeignServers(Servers):
                 own = under_test
                 if variant.dsn is not None:
                     own_target = resolve(conninfo=variant.dsn).target
-                    own = reached(experiment, conditions, own_target, progress, dsn=variant.dsn)
+                    own = reached(setup, own_target, dsn=variant.dsn)
                 self._places[key] = self._place(own, variant)
 
     def ready(

@@ -19,7 +19,8 @@ from pgdyno.measure.consistency import require_consistent
 from pgdyno.measure.jobs import engine_target, init_job
 from pgdyno.measure.run_progress import LoadWatch, Moment, RunProgress
 from pgdyno.measure.servers import HostFleet
-from pgdyno.measure.under_test import LOAD_DATABASE, Conditions
+from pgdyno.measure.setup import Setup
+from pgdyno.measure.under_test import LOAD_DATABASE
 from pgdyno.quantities import percent
 from pgdyno.server import dataset as datasets
 from pgdyno.server import dataset_removal
@@ -240,13 +241,13 @@ def load_into(
     cluster: ScratchCluster,
     database: str,
     dataset: Dataset,
-    conditions: Conditions,
-    progress: RunProgress,
+    setup: Setup,
 ) -> Target:
     """Load the dataset into a database of a scratch cluster, and return the database's target.
 
     A missing database is created. If the database has this dataset already, nothing is loaded.
     """
+    verb, clock, progress = setup.verb, setup.clock, setup.progress
     target = cluster.target.with_database(database)
     with cluster.connect() as connection:
         known = connection.execute(
@@ -257,7 +258,7 @@ def load_into(
     if dataset.kind == "existing":
         return target
     kind = kind_of(dataset)
-    with connect(target, verb=conditions.verb) as connection:
+    with connect(target, verb=verb) as connection:
         present = datasets.inspect(connection, kind)
         refuse_too_few_locks(connection, dataset)
     if not _fits(present, dataset):
@@ -266,15 +267,14 @@ def load_into(
             f"loading {kind.label(dataset)} into PostgreSQL {cluster.binaries.version}{place}"
         )
         is_large = kind.tables_bytes(dataset) >= _LARGE_BYTES
-        verb, clock = conditions.verb, conditions.clock
         if is_large:
             progress.said("until the tables are loaded, fsync is off and wal_level is minimal")
             load_scratch(cluster, dataset, target, clock=clock, verb=verb, progress=progress)
         else:
             how = Loading(drop_existing=present.state != "none")
             load_dataset(dataset, target, clock=clock, verb=verb, progress=progress, how=how)
-        if conditions.check:
-            require_consistent(dataset, target, verb=conditions.verb, progress=progress)
+        if setup.experiment.check:
+            require_consistent(dataset, target, verb=verb, progress=progress)
     return target
 
 

@@ -21,21 +21,21 @@ from pgdyno.store.run_writer import RunWriter
 
 def observer_of(ready: PreparedRun, writer: RunWriter) -> Observer:
     """Return the observer of a run: what is sampled while the load runs, and where it is stored."""
-    stage, under_test, name = ready.stage, ready.under_test, ready.name
+    setup, under_test, name = ready.setup, ready.under_test, ready.name
     facts = under_test.facts
-    workload = stage.experiment.workload_of(ready.planned.cell.variant)
+    workload = setup.experiment.workload_of(ready.planned.cell.variant)
     within = under_test.observe_within
     folders: dict[str, Path] = {}
     if facts.data_storage is not None:
         folders["data"] = Path(facts.data_storage.path)
     return Observer(
-        clock=stage.clock,
+        clock=setup.clock,
         sink=writer,
         run=name,
         server=ObservedServer(
             connect=lambda: connect(under_test.observe, verb="observe", run=name),
             database=under_test.database,
-            load_application_name=ready.application_name,
+            load_application_name=under_test.application_name(name),
             is_local=facts.is_local,
             is_scratch=under_test.is_scratch,
             postmaster_pid=facts.postmaster_pid,
@@ -51,7 +51,7 @@ def observer_of(ready: PreparedRun, writer: RunWriter) -> Observer:
         pooler=observed_pooler(under_test.pooler, name) if under_test.pooler else None,
         host=under_test.host_command,
         folders=folders,
-        seed=stage.experiment.workload.seed,
+        seed=setup.experiment.workload.seed,
     )
 
 
@@ -62,26 +62,31 @@ def load_observed(
     observer.start()
     try:
         outcome = _drive(ready, writer, observer, watch, brake)
-        if not ready.before:
+        if not ready.totals:
             return outcome, None
         # This waits for the end of the load's sessions, so the observer's last samples have all of
         # their work.
-        after = totals_after(ready.under_test, ready.job, ready.name, ready.application_name)
+        after = totals_after(ready.under_test, ready.job, ready.name)
         return outcome, after
     finally:
         observer.stop()
-        ready.stage.progress.ended()
+        ready.setup.progress.ended()
 
 
 def _drive(
     ready: PreparedRun, writer: RunWriter, observer: Observer, watch: RunWatch, brake: Brake
 ) -> EngineOutcome:
-    spent = ready.stage.servers.spent
-    turns = Turns(ready.planned, ready.stage, ready.under_test)
+    servers, clock = ready.servers, ready.setup.clock
+    turns = Turns(ready.planned, servers, ready.under_test, clock=clock, name=ready.name)
     # The file is in the folder of the run, so that it is found if the lab is killed.
     said = writer.folder / "engine.stderr"
     try:
-        with turns, spent.on_load(), said.open("wb") as log, _engine_of(ready, log) as engine:
+        with (
+            turns,
+            servers.spent.on_load(),
+            said.open("wb") as log,
+            _engine_of(ready, log) as engine,
+        ):
             if engine.pid is not None:
                 observer.watch_engine(engine.pid)
 
@@ -107,7 +112,7 @@ def _drive(
 
 def _engine_of(ready: PreparedRun, log: IO[bytes]) -> Any:
     """Return the engine that makes the load: one here, or one on each load host."""
-    fleet = ready.stage.servers.fleet
+    fleet = ready.servers.fleet
     if fleet is None:
         return EngineRun(ready.job, log=log)
-    return fleet.load(ready.job, ready.stage.clock, log=log)
+    return fleet.load(ready.job, ready.setup.clock, log=log)

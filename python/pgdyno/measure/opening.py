@@ -17,7 +17,8 @@ from pgdyno.measure.own_server import reached
 from pgdyno.measure.run_progress import RunProgress
 from pgdyno.measure.scratch_servers import ScratchServers, scratch_places
 from pgdyno.measure.servers import OneServer, Servers
-from pgdyno.measure.under_test import LOAD_DATABASE, Conditions, UnderTest, refuse_what_does_not_fit
+from pgdyno.measure.setup import Setup
+from pgdyno.measure.under_test import LOAD_DATABASE, UnderTest
 from pgdyno.server import server_facts
 from pgdyno.server.cluster_record import is_in_use, read_record
 from pgdyno.server.connect import connect
@@ -26,13 +27,11 @@ from pgdyno.server.find import Binaries, find
 from pgdyno.server.identity import reachable_binaries, server_user
 from pgdyno.server.leftovers import kept_clusters, sweep_leftovers
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
-from pgdyno.spec.experiment import Experiment, Scratch
+from pgdyno.spec.experiment import Scratch
 
 
 @contextmanager
-def opened_servers(
-    experiment: Experiment, conditions: Conditions, progress: RunProgress
-) -> Iterator[Servers]:
+def opened_servers(setup: Setup) -> Iterator[Servers]:
     """Yield the servers of the experiment, which hold the dataset.
 
     On every exit, scratch clusters are stopped, and removed unless the user keeps them; what was
@@ -40,18 +39,19 @@ def opened_servers(
     `excluded` of the servers lists the variant.
     Raises: ServerError, SpecError, RefusedError.
     """
+    experiment = setup.experiment
     scratch = experiment.server.scratch
     if not experiment.has_variants():
-        with _opened(experiment, conditions, progress) as under_test:
+        with _opened(setup) as under_test:
             yield OneServer(under_test)
     elif scratch is not None:
         with ExitStack() as stack:
-            servers = ScratchServers(experiment, scratch, conditions, progress)
+            servers = ScratchServers(setup, scratch)
             servers.open(stack)
             yield servers
     else:
-        with _opened(experiment, conditions, progress) as under_test:
-            servers_reached = ForeignServers(experiment, conditions, under_test, progress)
+        with _opened(setup) as under_test:
+            servers_reached = ForeignServers(setup, under_test)
             try:
                 yield servers_reached
             finally:
@@ -59,43 +59,41 @@ def opened_servers(
 
 
 @contextmanager
-def _opened(
-    experiment: Experiment, conditions: Conditions, progress: RunProgress
-) -> Iterator[UnderTest]:
+def _opened(setup: Setup) -> Iterator[UnderTest]:
     """Yield one server that holds the dataset and that may be put under load.
 
     Raises: the same errors as `opened_servers`.
     """
-    if experiment.server.scratch is not None:
-        with _scratch(experiment, experiment.server.scratch, conditions, progress) as ready:
+    scratch = setup.experiment.server.scratch
+    if scratch is not None:
+        with _scratch(setup, scratch) as ready:
             yield ready
     else:
-        assert conditions.target is not None
-        yield reached(experiment, conditions, conditions.target, progress)
+        assert setup.target is not None
+        yield reached(setup, setup.target)
 
 
 @contextmanager
-def _scratch(
-    experiment: Experiment, asked: Scratch, conditions: Conditions, progress: RunProgress
-) -> Iterator[UnderTest]:
-    for leftover in sweep_leftovers(scratch_places(asked, conditions.store_dir)):
+def _scratch(setup: Setup, asked: Scratch) -> Iterator[UnderTest]:
+    experiment, progress = setup.experiment, setup.progress
+    for leftover in sweep_leftovers(scratch_places(asked, setup.store_dir)):
         progress.said(f"removed files of a killed command: {leftover.path}")
-    cluster = _kept_cluster(experiment, asked, conditions, progress)
+    cluster = _kept_cluster(setup, asked)
     if cluster is None:
         with progress.doing("creating a scratch server"):
-            cluster = _new_cluster(experiment, asked, conditions)
-    lent = conditions.lent
+            cluster = _new_cluster(setup, asked)
+    lent = setup.lent
     if lent is not None:
         lent.cluster = cluster
     with _closed_in_words(cluster, progress) if lent is None else nullcontext():
         for note in cluster.notes:
             progress.said(note)
-        refuse_what_does_not_fit(experiment, conditions, cluster.target, progress)
-        target = load_into(cluster, LOAD_DATABASE, experiment.dataset, conditions, progress)
-        with connect(target, verb=conditions.verb) as connection:
+        setup.refuse_too_little_memory(cluster.target)
+        target = load_into(cluster, LOAD_DATABASE, experiment.dataset, setup)
+        with connect(target, verb=setup.verb) as connection:
             kind = KINDS.get(experiment.dataset.kind)
             facts = server_facts.collect(connection, target, kind)
-        yield UnderTest(target, cluster.target, cluster, facts, conditions.verb)
+        yield UnderTest(target, cluster.target, cluster, facts, setup.verb)
     if asked.keep:
         progress.said(f"The cluster is kept for the next command: {cluster.path}")
 
@@ -110,8 +108,8 @@ def _closed_in_words(cluster: ScratchCluster, progress: RunProgress) -> Iterator
             cluster.close()
 
 
-def _new_cluster(experiment: Experiment, asked: Scratch, conditions: Conditions) -> ScratchCluster:
-    dataset = experiment.dataset
+def _new_cluster(setup: Setup, asked: Scratch) -> ScratchCluster:
+    experiment = setup.experiment
     return ScratchCluster.create(
         ScratchRequest(
             binaries=find(bin_dir=asked.bin_dir, version=asked.version),
@@ -119,23 +117,22 @@ def _new_cluster(experiment: Experiment, asked: Scratch, conditions: Conditions)
             settings=experiment.server.settings,
             data_dir=asked.data_dir,
             wal_dir=asked.wal_dir,
-            store_dir=conditions.store_dir,
+            store_dir=setup.store_dir,
             allow_tmpfs=asked.allow_tmpfs,
             keep=asked.keep,
-            needed=needed_bytes(dataset),
+            needed=needed_bytes(experiment.dataset),
         )
     )
 
 
-def _kept_cluster(
-    experiment: Experiment, asked: Scratch, conditions: Conditions, progress: RunProgress
-) -> ScratchCluster | None:
+def _kept_cluster(setup: Setup, asked: Scratch) -> ScratchCluster | None:
     """Return the newest cluster that --keep left and that is as asked for, started; else None."""
     if not asked.keep:
         return None
+    experiment = setup.experiment
     wanted = find(bin_dir=asked.bin_dir, version=asked.version)
     wanted = reachable_binaries(wanted, server_user(wanted))
-    parents = [asked.data_dir] if asked.data_dir else scratch_places(asked, conditions.store_dir)
+    parents = [asked.data_dir] if asked.data_dir else scratch_places(asked, setup.store_dir)
     for path in reversed(kept_clusters(parents)):
         try:
             if not _is_as_asked(path, asked, wanted):
@@ -147,7 +144,7 @@ def _kept_cluster(
             if path.exists() and not is_in_use(path):
                 raise
             continue  # Another command took or removed the cluster in between.
-        progress.said(f"using the kept cluster {path}")
+        setup.progress.said(f"using the kept cluster {path}")
         return cluster
     return None
 

@@ -14,8 +14,8 @@ from pgdyno.engine.records import ScriptShape
 from pgdyno.errors import PgdynoError, RefusedError, ServerError, SpecError
 from pgdyno.measure.host_access import command_to_host, console_of, way_unused
 from pgdyno.measure.pooler_found import is_pooler, pooler_at
-from pgdyno.measure.run_progress import RunProgress
-from pgdyno.measure.under_test import Conditions, UnderTest, refuse_what_does_not_fit
+from pgdyno.measure.setup import Setup
+from pgdyno.measure.under_test import UnderTest
 from pgdyno.programs.registry import part_of_files
 from pgdyno.server import dataset as datasets
 from pgdyno.server import permission, safety, server_facts
@@ -35,36 +35,30 @@ CAPTURE = "capture"
 CONTROL_CONNECTIONS = 4
 
 
-def reached(
-    experiment: Experiment,
-    conditions: Conditions,
-    target: Target,
-    progress: RunProgress,
-    *,
-    dsn: str | None = None,
-) -> UnderTest:
+def reached(setup: Setup, target: Target, *, dsn: str | None = None) -> UnderTest:
     """Return a server of the user's own, after all checks that it is safe to load.
 
     Args: dsn, the connection string of the variants on this server; None for variants without one.
     Raises: ServerError if it cannot be reached; SpecError for options that do not fit; RefusedError
     if a check fails.
     """
+    experiment, progress = setup.experiment, setup.progress
     _refuse_what_fits_no_load(experiment, target)
     server = experiment.server
-    with connect(target, verb=conditions.verb, patient=True) as connection:
+    with connect(target, verb=setup.verb, patient=True) as connection:
         target = pinned(target, connection)
         is_pooled, loaded = is_pooler(connection), _place_of(connection)
-        _refuse_where_writes_fail(connection, target, experiment, conditions, dsn)
+        _refuse_where_writes_fail(connection, target, setup, dsn)
         _refuse_without_prewarm(connection, experiment)
-    dataset = _dataset_of_the_load(experiment, conditions, target, dsn)
+    dataset = _dataset_of_the_load(setup, target, dsn)
     host_command = command_to_host(ssh=server.ssh, host_shell=server.host_shell)
     console = console_of(server.pooler)
     if is_pooled:
-        pooler = pooler_at(target, console, conditions.verb, progress, server.observe)
+        pooler = pooler_at(target, console, setup.verb, progress, server.observe)
         pooler.refuse(experiment.protocols_of(dsn))
         console = pooler.console
     observe = target if server.observe is None else resolve(conninfo=server.observe).target
-    with _observing(observe, conditions.verb, server.observe) as connection:
+    with _observing(observe, setup.verb, server.observe) as connection:
         observe = pinned(observe, connection)
         if server.observe is not None:
             _refuse_another_place(loaded, _place_of(connection), observe)
@@ -78,24 +72,24 @@ def reached(
             is_scratch=False,
             database=facts.database,
             host=facts.host,
-            scripts_writing=_scripts_writing(experiment, conditions, facts),
+            scripts_writing=_scripts_writing(setup, facts),
             others=facts.others,
-            landlords=_landlords(experiment, conditions, target, dsn, dataset),
-            allow_write=conditions.permissions.allow_write,
-            confirmed=conditions.permissions.confirm,
+            landlords=_landlords(setup, target, dsn, dataset),
+            allow_write=setup.permissions.allow_write,
+            confirmed=setup.permissions.confirm,
         )
     )
-    _refuse_unpermitted(experiment, conditions, facts, dsn, target, is_pooled=is_pooled)
+    _refuse_unpermitted(setup, facts, dsn, target, is_pooled=is_pooled)
     has_room_to_probe = True
     if not is_pooled:
         has_room_to_probe = _require_room(experiment, facts)
-        refuse_what_does_not_fit(experiment, conditions, observe, progress, is_local=facts.is_local)
+        setup.refuse_too_little_memory(observe, is_local=facts.is_local)
     return UnderTest(
         target=target,
-        observe=_apart_from_the_load(observe, conditions.verb),
+        observe=_apart_from_the_load(observe, setup.verb),
         cluster=None,
         facts=facts,
-        verb=conditions.verb,
+        verb=setup.verb,
         direct=None if server.observe is None else observe,
         is_pooled=is_pooled,
         has_room_to_probe=has_room_to_probe,
@@ -163,8 +157,7 @@ def _refuse_another_place(loaded: tuple[str, str], seen: tuple[str, str], observ
 def _refuse_where_writes_fail(
     connection: Connection,
     target: Target,
-    experiment: Experiment,
-    conditions: Conditions,
+    setup: Setup,
     dsn: str | None,
 ) -> None:
     """Raise RefusedError if a script for this server writes and sessions are read-only."""
@@ -174,6 +167,7 @@ def _refuse_where_writes_fail(
     is_read_only, is_standby = row if row is not None else (False, False)
     if not is_read_only:
         return
+    experiment = setup.experiment
     here = {
         index
         for variant in experiment.planned_variants()
@@ -184,7 +178,7 @@ def _refuse_where_writes_fail(
     known = {names[index] for index in here}
     writing = [
         shape.name
-        for shape in conditions.scripts
+        for shape in setup.scripts
         if (shape.program or shape.name) in known and not shape.reads_only and shape.weight > 0
     ]
     safety.refuse_read_only_session(target.place, writing, is_standby=is_standby)
@@ -209,22 +203,20 @@ def _ways_of_the_load(experiment: Experiment, target: Target, dsn: str | None) -
     return list({way.options: way for way in ways}.values())
 
 
-def _dataset_of_the_load(
-    experiment: Experiment, conditions: Conditions, target: Target, dsn: str | None
-) -> datasets.Dataset:
+def _dataset_of_the_load(setup: Setup, target: Target, dsn: str | None) -> datasets.Dataset:
     """Return the dataset that the load uses, as its own sessions find it.
 
     Every variant has its own path. The dataset counts as pgdyno's only if each variant means tables
     with the mark.
     Raises: ServerError if a variant finds no complete dataset.
     """
-    dataset_of = _datasets_used(experiment)
-    used = {dataset_of.get(shape.program, "") for shape in conditions.scripts} - {"", CAPTURE}
+    dataset_of = _datasets_used(setup.experiment)
+    used = {dataset_of.get(shape.program, "") for shape in setup.scripts} - {"", CAPTURE}
     # A database may have several datasets: the facts are of the one that the load uses.
     kinds = [KINDS[name] for name in sorted(used)]
     inspected: list[datasets.Dataset] = []
-    for there in _ways_of_the_load(experiment, target, dsn):
-        with connect(there, verb=conditions.verb, patient=True) as connection:
+    for there in _ways_of_the_load(setup.experiment, target, dsn):
+        with connect(there, verb=setup.verb, patient=True) as connection:
             seen = [datasets.inspect(connection, kind) for kind in kinds]
             for dataset in seen:
                 datasets.require_complete(dataset)
@@ -233,8 +225,7 @@ def _dataset_of_the_load(
 
 
 def _landlords(
-    experiment: Experiment,
-    conditions: Conditions,
+    setup: Setup,
     target: Target,
     dsn: str | None,
     dataset: datasets.Dataset,
@@ -244,10 +235,10 @@ def _landlords(
     The scripts of the user may use any tables, also those of others.
     """
     roles: set[str] = set()
-    if not (dataset.is_marked and any(_datasets_used(experiment).values())):
+    if not (dataset.is_marked and any(_datasets_used(setup.experiment).values())):
         return ()
-    for there in _ways_of_the_load(experiment, target, dsn):
-        with connect(there, verb=conditions.verb, patient=True) as connection:
+    for there in _ways_of_the_load(setup.experiment, target, dsn):
+        with connect(there, verb=setup.verb, patient=True) as connection:
             schemas = dataset.schemas or (dataset.schema,)
             roles.update(datasets.landlords(connection, schemas))
     return tuple(sorted(roles))
@@ -278,20 +269,17 @@ def _datasets_used(experiment: Experiment) -> dict[str, str]:
     }
 
 
-def _scripts_writing(
-    experiment: Experiment, conditions: Conditions, facts: ServerFacts
-) -> tuple[str, ...]:
+def _scripts_writing(setup: Setup, facts: ServerFacts) -> tuple[str, ...]:
     """Return the scripts that write to tables which pgdyno may not have created.
 
     A built-in writes only to the tables of its dataset. A file may write anywhere.
     """
-    elsewhere = _beyond_the_dataset(experiment, conditions, facts)
+    elsewhere = _beyond_the_dataset(setup, facts)
     return tuple(shape.name for shape in elsewhere if not shape.reads_only)
 
 
 def _refuse_unpermitted(
-    experiment: Experiment,
-    conditions: Conditions,
+    setup: Setup,
     facts: ServerFacts,
     dsn: str | None,
     target: Target,
@@ -299,9 +287,10 @@ def _refuse_unpermitted(
     is_pooled: bool,
 ) -> None:
     """Raise RefusedError for a script that looks like reading and needs --allow-write."""
-    if conditions.permissions.allow_write:
+    if setup.permissions.allow_write:
         return
-    elsewhere = _beyond_the_dataset(experiment, conditions, facts)
+    elsewhere = _beyond_the_dataset(setup, facts)
+    experiment = setup.experiment
     builtins = _datasets_used(experiment)
     permission.refuse_unenforced(
         [
@@ -309,7 +298,7 @@ def _refuse_unpermitted(
             for shape in elsewhere
             if shape.program not in builtins or builtins[shape.program] == CAPTURE
         ],
-        writing=[shape.name for shape in conditions.scripts if not shape.reads_only],
+        writing=[shape.name for shape in setup.scripts if not shape.reads_only],
         is_pooled=is_pooled,
     )
     for shape in elsewhere:
@@ -322,24 +311,20 @@ def _refuse_unpermitted(
     if not elsewhere:
         return
     for there in _ways_of_the_load(experiment, target, dsn):
-        with connect(there, verb=conditions.verb, patient=True) as connection:
+        with connect(there, verb=setup.verb, patient=True) as connection:
             for shape in elsewhere:
                 texts = [statement.text for statement in shape.statements]
                 refuse_foreign_tables(connection, shape.name, texts)
 
 
-def _beyond_the_dataset(
-    experiment: Experiment, conditions: Conditions, facts: ServerFacts
-) -> list[ScriptShape]:
+def _beyond_the_dataset(setup: Setup, facts: ServerFacts) -> list[ScriptShape]:
     """Return the scripts that may touch more than a dataset of pgdyno's own."""
     owned = facts.dataset.kind if facts.dataset.is_marked else None
-    if owned == CAPTURE and not _is_their_capture(experiment, facts):
+    if owned == CAPTURE and not _is_their_capture(setup.experiment, facts):
         owned = None
-    dataset_of = _datasets_used(experiment)
+    dataset_of = _datasets_used(setup.experiment)
     return [
-        shape
-        for shape in conditions.scripts
-        if not (owned and dataset_of.get(shape.program) == owned)
+        shape for shape in setup.scripts if not (owned and dataset_of.get(shape.program) == owned)
     ]
 
 

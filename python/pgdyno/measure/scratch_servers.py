@@ -15,9 +15,9 @@ from pathlib import Path
 from pgdyno.clock import monotonic_ns
 from pgdyno.errors import ServerError, SpecError
 from pgdyno.measure.loading import load_into
-from pgdyno.measure.run_progress import RunProgress
 from pgdyno.measure.servers import Servers
-from pgdyno.measure.under_test import LOAD_DATABASE, Conditions, UnderTest, refuse_what_does_not_fit
+from pgdyno.measure.setup import Setup
+from pgdyno.measure.under_test import LOAD_DATABASE, UnderTest
 from pgdyno.server import server_facts
 from pgdyno.server.connect import connect
 from pgdyno.server.dataset_kinds import needed_bytes
@@ -30,7 +30,7 @@ from pgdyno.server.scratch import ScratchCluster, ScratchRequest
 from pgdyno.server.sql_script import run_script
 from pgdyno.server.standby import await_following, standby_of
 from pgdyno.server.target import Target
-from pgdyno.spec.experiment import UNCHANGED, Dataset, Experiment, Scratch, Variant
+from pgdyno.spec.experiment import UNCHANGED, Dataset, Scratch, Variant
 from pgdyno.spec.planned import PlannedVariant
 from pgdyno.spec.variant import Pooler
 
@@ -75,17 +75,15 @@ class _Cluster:
 class ScratchServers(Servers):
     """Clusters of our own."""
 
-    def __init__(
-        self, experiment: Experiment, asked: Scratch, conditions: Conditions, progress: RunProgress
-    ) -> None:
+    def __init__(self, setup: Setup, asked: Scratch) -> None:
         super().__init__()
-        self._experiment = experiment
-        self._variants = experiment.planned_variants()
+        self._setup = setup
+        self._experiment = setup.experiment
+        self._variants = setup.experiment.planned_variants()
         self._known: set[str] = set()
         self._stack = ExitStack()
         self._asked = asked
-        self._conditions = conditions
-        self._progress = progress
+        self._progress = setup.progress
         self._clusters: dict[_ClusterPlace, _Cluster] = {}
         self._restarts_each_run = False
         self._loaded_in: dict[str, int] = {}
@@ -102,7 +100,7 @@ class ScratchServers(Servers):
         self._stack = stack
         for variant in self._variants:
             self._find_pooler(variant.spec)
-        for leftover in sweep_leftovers(scratch_places(self._asked, self._conditions.store_dir)):
+        for leftover in sweep_leftovers(scratch_places(self._asked, self._setup.store_dir)):
             self._progress.said(f"removed files of a killed command: {leftover.path}")
         members: dict[_ClusterPlace, list[PlannedVariant]] = {}
         for variant in self._variants:
@@ -143,11 +141,9 @@ class ScratchServers(Servers):
         if variant.spec.standby is not None:
             self._follow(served, is_synchronous=variant.spec.standby == "synchronous")
         target = self._target_of(variant, served)
-        with connect(target, verb=self._conditions.verb) as connection:
+        with connect(target, verb=self._setup.verb) as connection:
             facts = server_facts.collect(connection, target)
-        ready = UnderTest(
-            target, served.cluster.target, served.cluster, facts, self._conditions.verb
-        )
+        ready = UnderTest(target, served.cluster.target, served.cluster, facts, self._setup.verb)
         asked = variant.spec.pooler
         return ready if asked is None else self._pooled(ready, asked, served.cluster)
 
@@ -229,7 +225,7 @@ class ScratchServers(Servers):
             )
 
     def _create(self, place: _ClusterPlace, variants: list[PlannedVariant]) -> None:
-        lent = self._conditions.lent
+        lent = self._setup.lent
         if lent is not None and lent.cluster is not None and place == self._place_of(UNCHANGED):
             cluster = lent.cluster
         else:
@@ -240,7 +236,7 @@ class ScratchServers(Servers):
         if len(self._clusters) == 1:
             # One is measured: the versions differ little, and one at a time makes load.
             target = cluster.target
-            refuse_what_does_not_fit(self._experiment, self._conditions, target, self._progress)
+            self._setup.refuse_too_little_memory(target)
 
     def _place_of(self, variant: Variant) -> _ClusterPlace:
         asked = self._asked
@@ -275,7 +271,7 @@ class ScratchServers(Servers):
             settings=self._settings_of_standby(members),
             data_dir=place.data_dir,
             wal_dir=place.wal_dir,
-            store_dir=self._conditions.store_dir,
+            store_dir=self._setup.store_dir,
             allow_tmpfs=self._asked.allow_tmpfs,
             listens_tcp=any(variant.spec.path == "tcp" for variant in members),
             checksums=place.checksums,
@@ -342,9 +338,9 @@ class ScratchServers(Servers):
 
     def _fill(self, served: _Cluster, database: str, dataset: Dataset, sql: str | None) -> None:
         self._end_standby(served)  # Loading writes less WAL than a standby needs.
-        target = load_into(served.cluster, database, dataset, self._conditions, self._progress)
+        target = load_into(served.cluster, database, dataset, self._setup)
         if sql is not None:
-            with connect(target, verb=self._conditions.verb) as connection:
+            with connect(target, verb=self._setup.verb) as connection:
                 run_script(connection, sql)
 
     def _reload(self, served: _Cluster, variant: PlannedVariant, round_number: int) -> None:

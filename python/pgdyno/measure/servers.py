@@ -11,6 +11,7 @@ from typing import IO, Any, Literal, Protocol
 from pgdyno.clock import ClockPair, monotonic_ns
 from pgdyno.engine.job import Job
 from pgdyno.measure.changes import Journal
+from pgdyno.measure.checkup import new_checkup
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.spec.planned import PlannedVariant
 
@@ -69,7 +70,7 @@ class Servers(ABC):
 
     `journal` keeps what is changed on a server that is not ours, before it is changed. `spent`:
     what the time of the present run is spent on. `fleet`: the load hosts; None: the load comes from
-    this host.
+    this host. `checkup`: the examination of the server before each run.
     """
 
     def __init__(self) -> None:
@@ -77,11 +78,11 @@ class Servers(ABC):
         self.journal: Journal = _no_journal
         self.spent = Spent()
         self.fleet: HostFleet | None = None
+        self.checkup = new_checkup()
 
-    def begin_run(self) -> Spent:
+    def begin_run(self) -> None:
         """Begin to count the time of a run."""
         self.spent = Spent()
-        return self.spent
 
     @abstractmethod
     def ready(

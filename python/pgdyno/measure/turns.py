@@ -7,9 +7,10 @@ from typing import Any, Self
 
 import psycopg
 
+from pgdyno.clock import ClockPair
 from pgdyno.engine.records import Interval, Phase, Record
 from pgdyno.errors import ServerError, SpecError
-from pgdyno.measure.stage import Stage
+from pgdyno.measure.servers import Servers
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.process import signals
 from pgdyno.server.connect import Connection, connect
@@ -28,11 +29,19 @@ _WAL = "SELECT CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_insert_lsn(
 class Turns:
     """The turns of one load; use it as a context manager. A run without turns has none to do."""
 
-    def __init__(self, planned: PlannedRun, stage: Stage, under_test: UnderTest) -> None:
-        """Args: planned, with the order of the turns; its cell has the variant at the begin."""
+    def __init__(
+        self,
+        planned: PlannedRun,
+        servers: Servers,
+        under_test: UnderTest,
+        *,
+        clock: ClockPair,
+        name: str,
+    ) -> None:
+        """Args: planned, whose cell has the variant at the begin; name, of the run."""
         assert planned.cell.variant is not None or not planned.turns, "turns are of variants"
         self._planned = planned
-        self._stage = stage
+        self._servers, self._clock, self._name = servers, clock, name
         self._under_test = under_test
         self._began_ns = 0
         self._settled_ns = 0
@@ -43,8 +52,7 @@ class Turns:
 
     def __enter__(self) -> Self:
         if self._planned.turns:
-            name = f"{self._stage.folder.number}.{self._planned.number}"
-            there = connect(self._under_test.observe, verb="observe", run=name)
+            there = connect(self._under_test.observe, verb="observe", run=self._name)
             self._wal = self._stack.enter_context(there)
         return self
 
@@ -84,14 +92,14 @@ class Turns:
         try:
             # A signal ends the load cleanly; it must not end a change in the middle.
             with signals.shielded():
-                self._stage.servers.switch(running, turn)
+                self._servers.switch(running, turn)
         except (ServerError, SpecError) as error:
             refused = error.message
         latency_ns = self._latency_sum_ns / self._ended_count if self._ended_count else 0.0
         wait_ns = _SETTLE_NS + round(_SETTLE_LATENCIES * latency_ns)
         half_ns = self._planned.turn_ns // 2
         due_ns = self._began_ns + len(self._done) * self._planned.turn_ns
-        now_ns = self._stage.clock.now_ns()
+        now_ns = self._clock.now_ns()
         self._settled_ns = max(now_ns + _SETTLE_NS, min(now_ns + wait_ns, due_ns + half_ns))
         self._latency_sum_ns = self._ended_count = 0
         self._done.append({"variant": turn.id, "from_ns": 0, "to_ns": 0, "refused": refused})

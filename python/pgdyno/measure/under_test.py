@@ -8,15 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.clock import ClockPair
-from pgdyno.engine.records import ScriptShape
-from pgdyno.measure.backend_memory import refuse_too_little_memory
-from pgdyno.measure.run_progress import RunProgress
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.server_facts import ServerFacts
 from pgdyno.server.target import Target
-from pgdyno.spec.experiment import Experiment, Permissions
 
 LOAD_DATABASE = "pgdyno"
 
@@ -65,6 +60,10 @@ class UnderTest:
         """Open a control connection to the load's database."""
         return connect(self.direct or self.target, verb=self.verb, run=run, patient=True)
 
+    def application_name(self, run: str) -> str:
+        """Return the name of the load's sessions, such as "pgdyno/bench/12.3"."""
+        return f"pgdyno/{self.verb}/{run}"
+
     def log_path(self) -> Path | None:
         """Return the server's log, where it can be read."""
         return self.cluster.log_path if self.cluster is not None else None
@@ -84,36 +83,3 @@ class LentCluster:
         if self.cluster is not None:
             self.cluster.close()
             self.cluster = None
-
-
-@dataclass(frozen=True, slots=True)
-class Conditions:
-    """What `opened` must know besides the experiment. `lent`: where its cluster comes from."""
-
-    verb: str
-    target: Target | None
-    permissions: Permissions
-    scripts: tuple[ScriptShape, ...]
-    clock: ClockPair
-    store_dir: Path
-    check: bool = True
-    lent: LentCluster | None = None
-
-
-def refuse_what_does_not_fit(
-    experiment: Experiment,
-    conditions: Conditions,
-    target: Target,
-    progress: RunProgress,
-    *,
-    is_local: bool = True,
-) -> None:
-    """Raise RefusedError if the experiment's connections need more memory than there is."""
-    refuse_too_little_memory(
-        target,
-        connections=experiment.connections_max(),
-        is_local=is_local,
-        verb=conditions.verb,
-        is_confirmed=conditions.permissions.confirm_memory,
-        progress=progress,
-    )

@@ -35,12 +35,13 @@ from pgdyno.features.capture.model import Capture, Constant, Taken, parts_of
 from pgdyno.features.capture.on_server import foreign_in_load
 from pgdyno.features.capture.tables import CAPTURED
 from pgdyno.measure.jobs import engine_target, load_job
-from pgdyno.measure.stage import Stage
+from pgdyno.measure.setup import Setup
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.redaction import redacted
 from pgdyno.server.connect import Connection
 from pgdyno.spec.experiment import Experiment, Script
 from pgdyno.spec.planned import PlannedRun
+from pgdyno.store.folder import ExperimentFolder
 
 # Draws of each transaction type in a round of the probe, and the most rounds.
 _ONE_ROW = {"least": 1.0, "mean": 1.0, "most": 1.0}
@@ -74,30 +75,32 @@ _KNOWN: dict[str, dict[str, dict[str, Any]]] = {}
 _LOCK = threading.Lock()
 
 
-def probed(stage: Stage, planned: PlannedRun, under_test: UnderTest) -> Stage:
-    """Return the stage with loads that fit the database; the first run of an experiment probes.
+def probed(
+    setup: Setup, planned: PlannedRun, under_test: UnderTest, folder: ExperimentFolder
+) -> Setup:
+    """Return the setup with loads that fit the database; the first run of an experiment probes.
 
     All variants have the same load, so that they can be compared. Before each run, the statements
     are left out that would run code of others in the database of a copy.
     """
-    scripts = [own for own in stage.experiment.workload.scripts if own.capture is not None]
+    scripts = [own for own in setup.experiment.workload.scripts if own.capture is not None]
     if not scripts:
-        return stage
+        return setup
     with _LOCK:
-        known = _KNOWN.setdefault(str(stage.folder.folder), {})
+        known = _KNOWN.setdefault(str(folder.folder), {})
         for script in scripts:
             name = str(script.capture)
             if name not in known:
-                known[name] = _Probe(stage, planned, under_test, script).adaptation()
+                known[name] = _Probe(setup, planned, under_test, script).adaptation()
             elif foreign := _foreign(script, under_test):
                 known[name] = _with_harmful(known[name], foreign)
     if not any(known.values()):
-        return stage
-    experiment = with_adapted(stage.experiment, known)
+        return setup
+    experiment = with_adapted(setup.experiment, known)
     every = tuple(range(len(experiment.all_scripts())))
     whole = replace(planned, cell=replace(planned.cell, script_indexes=every))
-    job = _job(experiment, whole, stage, under_test)
-    return replace(stage, experiment=experiment, scripts=check_job(job))
+    job = _job(experiment, whole, setup, under_test)
+    return replace(setup, experiment=experiment, scripts=check_job(job))
 
 
 def _foreign(script: Script, under_test: UnderTest) -> dict[str, str]:
@@ -138,14 +141,14 @@ def with_adapted(experiment: Experiment, known: Mapping[str, Mapping[str, Any]])
     )
 
 
-def _job(experiment: Experiment, planned: PlannedRun, stage: Stage, under_test: UnderTest) -> Job:
+def _job(experiment: Experiment, planned: PlannedRun, setup: Setup, under_test: UnderTest) -> Job:
     return load_job(
         experiment,
         planned,
         target=engine_target(under_test.target, f"pgdyno/{under_test.verb}/probe", follows=True),
-        clock=stage.clock,
+        clock=setup.clock,
         scale=under_test.facts.dataset.scale,
-        read_only=stage.read_only and not under_test.is_pooled,
+        read_only=setup.is_read_only and not under_test.is_pooled,
     )
 
 
@@ -153,7 +156,7 @@ def _job(experiment: Experiment, planned: PlannedRun, stage: Stage, under_test: 
 class _Probe:
     """The probe of one capture."""
 
-    stage: Stage
+    setup: Setup
     planned: PlannedRun
     under_test: UnderTest
     script: Script
@@ -167,7 +170,7 @@ class _Probe:
 
     def adaptation(self) -> dict[str, Any]:
         """Return what the load needs here, as a document; empty if it needs nothing."""
-        self.stage.progress.said("probing the statements of the capture")
+        self.setup.progress.said("probing the statements of the capture")
         # Before anything else: planning a statement may call its functions.
         self.foreign = _foreign(self.script, self.under_test)
         self._prepare()
@@ -190,7 +193,7 @@ class _Probe:
         left_out = document["left_out"].values()
         for reason in dict.fromkeys(left_out):
             count = sum(other == reason for other in left_out)
-            self.stage.progress.said(f"left out: {count} statements: {reason}")
+            self.setup.progress.said(f"left out: {count} statements: {reason}")
         return document if any(document.values()) else {}
 
     def _document(self) -> dict[str, Any]:
@@ -250,22 +253,22 @@ class _Probe:
             if name in texts and name not in self.left_out:
                 self.sources[name] = {**self.sources.get(name, {}), **changed}
                 self.fitted += (name,)
-        self.stage.progress.said(
+        self.setup.progress.said(
             f"fitted: {len(self.fitted)} of {len(texts)} statements"
             + (f"; {len(kept.tried)} were tried before" if kept.tried else "")
         )
 
     def _round(self, script: Script) -> tuple[tuple[ScriptShape, ...], Summary | None]:
         """Carry out every type several times; return the types and how they ended."""
-        stage = self.stage
-        workload = stage.experiment.workload.model_copy(update={"scripts": (script,)})
-        experiment = stage.experiment.model_copy(update={"workload": workload})
+        setup = self.setup
+        workload = setup.experiment.workload.model_copy(update={"scripts": (script,)})
+        experiment = setup.experiment.model_copy(update={"workload": workload})
         cell = replace(self.planned.cell, script_indexes=(0,), clients=1, rate_tps=None)
         count = _DRAWS * len(templates_of(script))
         planned = replace(
             self.planned, cell=cell, warm_ns=0, measure_ns=0, transactions_per_client=count
         )
-        job = _job(experiment, planned, stage, self.under_test)
+        job = _job(experiment, planned, setup, self.under_test)
         job = _without_traces(job, count)
         shapes = check_job(job)
         began_ns = monotonic_ns()
