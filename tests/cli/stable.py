@@ -19,6 +19,7 @@ import click
 from tests.outputs.rendered import all_outputs
 
 from pgdyno.answer.table import COLUMNS
+from pgdyno.cli.headings import is_first
 from pgdyno.cli.main import _run
 from pgdyno.cli.reference import EXIT_CODES, every_context, every_parameter
 from pgdyno.spec.experiment import Experiment
@@ -49,18 +50,10 @@ def promises() -> Promises:
 
 def _options() -> Iterator[tuple[str, list[str]]]:
     for verb, context in every_context():
-        parameters = every_parameter(context.command)
-        shown = context.command.get_params(context)
-        is_short = any("--help-all" in parameter.opts for parameter in shown)
+        shown = [p for p in every_parameter(context.command) if is_first(p)]
         yield (
             verb,
-            sorted(
-                _long_name(parameter)
-                for parameter in parameters
-                if isinstance(parameter, click.Option)
-                and not parameter.hidden
-                and (not is_short or getattr(parameter, "first", False))
-            ),
+            sorted(_long_name(p) for p in shown if isinstance(p, click.Option) and not p.hidden),
         )
 
 

@@ -15,6 +15,7 @@ from tests.fixtures.command import eventually
 
 from pgdyno.errors import InterruptedByUser, RefusedError, ServerError, SpecError
 from pgdyno.process import signals
+from pgdyno.process.child import UserIds
 from pgdyno.process.processes import ProcessIdentity
 from pgdyno.server import cluster_conf, scratch
 from pgdyno.server.configuration import read_back
@@ -23,6 +24,7 @@ from pgdyno.server.find import Binaries
 from pgdyno.server.leftovers import sweep_leftovers
 from pgdyno.server.postmaster import shared_memory
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
+from pgdyno.server.scratch_making import initdb
 
 
 def test_a_cluster_leaves_no_process_and_no_folder(
@@ -108,6 +110,14 @@ def test_the_error_of_a_bad_setting_quotes_the_server(
     with pytest.raises(ServerError, match=rf"PostgreSQL {binaries.version} cannot start: .*WAL"):
         ScratchCluster.create(request)
     assert list(open_folder.iterdir()) == []
+
+
+def test_a_user_without_a_name_is_told_to_get_one(binaries: Binaries, open_folder: Path) -> None:
+    needs.offered(os.geteuid() == 0, "only root can become another user")
+    nameless = UserIds("54321", 54321, 54321, (), "/")
+    with pytest.raises(ServerError, match="user does not exist") as failure:
+        initdb(binaries, nameless, data_dir=open_folder, wal_dir=None, checksums=False)
+    assert "as root, useradd --uid 54321 NAME" in failure.value.hint
 
 
 def test_the_package_of_a_missing_library_is_named(binaries: Binaries, open_folder: Path) -> None:

@@ -137,7 +137,7 @@ class Verb(click.Command):
     def get_params(self, context: click.Context) -> list[click.Parameter]:
         """Return the verb's parameters; if --help is short, --help-all is before --help."""
         parameters = super().get_params(context)
-        if all(_is_first(parameter) for parameter in parameters):
+        if all(is_first(parameter) for parameter in parameters):
             return parameters
         count = sum(isinstance(parameter, click.Option) for parameter in parameters)
         help_all = click.Option(
@@ -169,7 +169,7 @@ class Verb(click.Command):
                 continue
             if parameter is help_option or _HELP_ALL in parameter.opts:
                 last.append(words)
-            elif not is_short or _is_first(parameter):
+            elif not is_short or is_first(parameter):
                 heading = getattr(parameter, "heading", REST)
                 sections.setdefault(heading, []).append(words)
         sections.setdefault(next(reversed(sections), REST), []).extend(last)
@@ -181,7 +181,7 @@ class Verb(click.Command):
                 formatter.write_dl(records)
 
 
-def _is_first(parameter: click.Parameter) -> bool:
+def is_first(parameter: click.Parameter) -> bool:
     """Return whether --help shows it. Options without a heading are few, and of one verb alone."""
     return not isinstance(parameter, Headed) or parameter.first
 

@@ -15,6 +15,7 @@ import click
 
 from pgdyno.cli import output
 from pgdyno.cli.headings import Verb
+from pgdyno.cli.page_text import for_terminal
 from pgdyno.errors import SpecError
 
 _SECTIONS_MAX = 2
@@ -45,7 +46,7 @@ class Section:
         Args: about, words; a long section is cut to the paragraphs that have one of them.
         """
         text = re.sub(r"<!--.*?-->\n?", "", self.text, flags=re.DOTALL)
-        text = re.sub(r"^```\w*\n", "", _without_targets(text), flags=re.MULTILINE).strip()
+        text = _without_targets(text).strip()
         if about and text.count("\n") > _LINES_MAX:
             text = f"{_paragraphs(text, about)}\n\n... pgdyno help {self.page} has the rest."
         return f"{self.title} ({self.page})\n\n{text}\n"
@@ -71,7 +72,7 @@ def command(topic: tuple[str, ...]) -> int:
     """
     asked = " ".join(topic).strip()
     asked = asked if asked.startswith("-") else asked.lower()
-    text = _contents() if not asked else answer_to(asked)
+    text = _contents() if not asked else for_terminal(answer_to(asked), output.width())
     if sys.stdout.isatty():
         click.echo_via_pager(text)
     else:

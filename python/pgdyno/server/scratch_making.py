@@ -51,10 +51,13 @@ def initdb(
         return
     lines = completed.stderr.splitlines()
     telling = [line for line in lines if "error" in line.lower() or "FATAL" in line] or lines
+    hint = "check that the disk has space and that the folder is writable"
+    if user.name == str(user.uid):  # A container that was started with any number.
+        hint = f"PostgreSQL needs a user with a name: as root, useradd --uid {user.uid} NAME"
     raise ServerError(
         f"initdb of PostgreSQL {binaries.version} failed in {data_dir}:"
         f" {telling[0].strip() if telling else 'it printed nothing'}.",
-        hint="check that the disk has space and that the folder is writable",
+        hint=hint,
     )
 
 
