@@ -64,3 +64,24 @@ def test_types_lists_and_fields_do_not_separate_a_statement_from_its_counters() 
         " FROM t WHERE d NOT IN ($4, $5)"
     )
     assert form_of(logged) == form_of(counted)
+
+
+def test_spaces_and_constants_that_the_server_keeps_do_not_hide_the_counters() -> None:
+    # The server keeps the 0 of ORDER BY, because it is a column of the result.
+    logged = (
+        "SELECT a, coalesce(n, $1::integer) FROM t WHERE extract (epoch from b) > $2"
+        " ORDER BY coalesce(n, $1::integer) DESC"
+    )
+    counted = (
+        "SELECT a, coalesce(n,$1) FROM t WHERE extract ($2 from b)>$3 ORDER BY coalesce(n, 0) DESC"
+    )
+    assert form_of(logged) == form_of(counted)
+    cast = "SELECT CAST($1 AS timestamp(6) without time zone), b::timestamp(3) FROM t1"
+    assert form_of(cast) == form_of(cast.replace("$1", "'2026-01-01'"))
+    assert form_of("SELECT a1 FROM t2") != form_of("SELECT a2 FROM t2")
+
+
+def test_a_statement_that_did_nothing_is_counted_all_the_same() -> None:
+    means = MeansOfStatements([("DELETE FROM t WHERE a = $1", Counters(calls=9))])
+    assert means.has("DELETE FROM t  WHERE a=$1")
+    assert not means.has("DELETE FROM t WHERE b = $1")

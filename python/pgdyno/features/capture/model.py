@@ -147,7 +147,8 @@ class Statement(CapturePart):
     `id` depends on text, role and search_path alone. `parameter_types` as SQL, for each `$n`;
     "" if it is not known. `constant_count`: this many of the last parameters are constants in the
     text that the program sends. `tables`: those that it names, qualified. `counters` are of the
-    time of the capture; without pg_stat_statements only calls and time are known.
+    time of the capture; without pg_stat_statements only calls and time are known. `is_counted`: the
+    server counted the rows and blocks of a statement of a log, even if all are 0.
     """
 
     id: str
@@ -160,6 +161,7 @@ class Statement(CapturePart):
     role: str = ""
     search_path: str = ""
     counters: Counters = Counters()
+    is_counted: bool = False
 
 
 class Constant(CapturePart):

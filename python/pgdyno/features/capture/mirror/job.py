@@ -450,7 +450,8 @@ def _rows_of_source(script: Script, capture: Capture) -> Iterator[dict[str, Any]
         if (row := rows.get(text)) is not None:
             counters = Counters.total([Counters.model_validate(row["counters"]), counters])
         document = counters.model_dump(mode="json")
-        document["is_counted"] = float(has_counters or _has_rows(counters))
+        is_counted = has_counters or own.is_counted or _has_rows(counters)
+        document["is_counted"] = float(is_counted)
         fitted = own.id in script.adapted.get("fitted", ())
         rows[text] = {
             "id": own.id,

@@ -315,6 +315,7 @@ class Logged:
                     parsed.text,
                     Counters(calls=scaled, time_ms=took_ms / self._request.sample_ratio),
                 ),
+                is_counted=means.has(parsed.text),
             )
             yield made.model_copy(update={"constant_count": constants})
 

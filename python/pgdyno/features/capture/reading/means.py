@@ -8,19 +8,21 @@ from collections.abc import Iterable, Mapping
 from pgdyno.features.capture.model import Counters
 
 _TYPE = (
-    r"(?:(?:timestamp|time)(?:\(\d\))? with(?:out)? time zone|double precision|character varying"
+    r"(?:(?:timestamp|time)(?:\(\$1\))? with(?:out)? time zone|double precision|character varying"
     r"|[a-z_0-9.]+)"
 )
 _PARAMETER = rf"\$\d+(?:::{_TYPE}(?:\[\])?)*"
-_LIST = re.compile(rf"(?:= ?any ?\( ?|\bin ?\( ?){_PARAMETER}(?: ?, ?{_PARAMETER})* ?\)")
-_NOT_LIST = re.compile(rf"(?:<> ?all ?\( ?|\bnot in ?\( ?){_PARAMETER}(?: ?, ?{_PARAMETER})* ?\)")
-_EXTRACT = re.compile(r"\bextract ?\( ?[a-z]+ from\b")
+_LIST = re.compile(rf" ?(?:=any|\bin)\({_PARAMETER}(?:,{_PARAMETER})*\)")
+_NOT_LIST = re.compile(rf" ?(?:<>all|\bnot in)\({_PARAMETER}(?:,{_PARAMETER})*\)")
+_EXTRACT = re.compile(r"\bextract\([a-z]+ from\b")
 # The server counts them as constants, except in tests such as IS NULL. A log has them.
 _WORDS = re.compile(r"(?<!is )(?<!not )\b(?:true|false|null)\b")
-_TYPED = re.compile(r"\b(?:interval|date|time|timestamp|timestamptz) \$")
-# A log has the name of a setting, which the server counts as a constant.
-_SETTING = re.compile(r"\b(?:pg_catalog\.)?set_config ?\( ?'[^']*'")
-_ROWS = re.compile(r"(\bvalues ?)(\([^()]*\))(?: ?, ?\([^()]*\))+")
+_TYPED = re.compile(r"\b(?:interval|date|time|timestamp|timestamptz) ?\$")
+# A log keeps the name of a setting. The server keeps a constant if ORDER BY or GROUP BY repeats a
+# column of the result.
+_CONSTANT = re.compile(r"(?<![\w$.\"])(?:'(?:[^']|'')*'|\d+(?:\.\d+)?)(?![\w\"])")
+_MARK = re.compile(r" ?([(),=<>+*/|:\[\]-]) ?")
+_ROWS = re.compile(r"(\bvalues)(\([^()]*\))(?:,\([^()]*\))+")
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.S)
 _SCALED = tuple(name for name in Counters.model_fields if name not in ("calls", "time_ms"))
 
@@ -28,13 +30,14 @@ _SCALED = tuple(name for name in Counters.model_fields if name not in ("calls", 
 def form_of(text: str, *, is_of_any_length: bool = True) -> str:
     """Return a text that the log and pg_stat_statements share for one statement.
 
-    Comments, types of parameters and words such as true do not count. Nor does a length, if it
+    Comments, spaces, types of parameters and constants do not count. Nor does a length, if it
     may be any: then a list is one parameter, and several rows of VALUES are one row.
     """
-    line = " ".join(_COMMENT.sub(" ", text).lower().split())
-    line = _SETTING.sub("set_config($1", _EXTRACT.sub("extract($1 from", line))
+    line = _CONSTANT.sub("$1", " ".join(_COMMENT.sub(" ", text).lower().split()))
+    line = _MARK.sub(r"\1", line.replace("pg_catalog.", ""))
+    line = _EXTRACT.sub("extract($1 from", line)
     if is_of_any_length:
-        line = _LIST.sub("= any ($)", _NOT_LIST.sub("<> all ($)", line))
+        line = _LIST.sub("=any($)", _NOT_LIST.sub("<>all($)", line))
     line = _TYPED.sub("$", re.sub(_PARAMETER, "$", _WORDS.sub("$1", line)))
     return _ROWS.sub(r"\1\2", line) if is_of_any_length else line
 
@@ -62,8 +65,7 @@ class MeansOfStatements:
 
         Calls and time stay; without counters of the statement everything does.
         """
-        exact, wide = _forms(text)
-        total = self._totals.get(exact) or self._totals.get(wide)
+        total = self._total(text)
         if total is None or not total.calls or not own.calls:
             return own
         ratio = own.calls / total.calls
@@ -71,3 +73,11 @@ class MeansOfStatements:
             name: round(getattr(total, name) * ratio) for name in _SCALED
         }
         return own.model_copy(update=dict(scaled))
+
+    def has(self, text: str) -> bool:
+        """Return whether the server counted a statement, even one without rows and blocks."""
+        return self._total(text) is not None
+
+    def _total(self, text: str) -> Counters | None:
+        exact, wide = _forms(text)
+        return self._totals.get(exact) or self._totals.get(wide)
