@@ -14,7 +14,7 @@ def refuse(*_arguments, **_settings):
         f"machine: {platform.system()} {platform.machine()}, {libc}, "
         f"Python {platform.python_version()}\n"
         "wheels:  manylinux2014 (glibc 2.17 or later) of x86_64 and aarch64\n"
-        "next:    with glibc, upgrade pip (19.3 or later knows these wheels); on musl (Alpine)\n"
+        "next:    with glibc, upgrade pip (20.3 or later knows all wheels); on musl (Alpine)\n"
         "         use an image with glibc, or the static file pgdyno-pgbench of the release;\n"
         "         else build from the sources: make build needs Rust and a C compiler\n"
     )

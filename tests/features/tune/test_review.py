@@ -217,6 +217,8 @@ def test_a_file_is_judged_without_a_server(pgdyno: Command, tmp_path: Path) -> N
         "did you mean work_mem?"
         in pgdyno("settings", "--file", str(path), "--explain", "wrk_mem").error
     )
+    # A reader needs no server to learn what a setting means.
+    assert pgdyno("settings", "--explain", "jit").out.startswith("jit     Whether expensive")
 
 
 def test_a_file_and_a_server_are_refused_together(pgdyno: Command, tmp_path: Path) -> None:
