@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.fixtures.command import Command, RunningCommand, eventually, under_way
+from tests.plan.simulated_server import comparison
 
-from pgdyno.errors import InterruptedByUser
+from pgdyno.clock import read_pair
+from pgdyno.errors import InterruptedByUser, StoreLostError
 from pgdyno.loop import drive
 from pgdyno.plan.designs.compare import Compare
 from pgdyno.process import signals
@@ -35,6 +39,31 @@ def test_no_further_run_is_begun_once_the_end_was_asked_for(
             signals.check()  # Raised, and caught by somebody for whom it was not an interruption.
         assert isinstance(drive._loop(setup, servers, folder, Compare), InterruptedByUser)
     assert folder.decisions() == []
+
+
+def test_a_folder_that_is_removed_as_the_last_run_ends_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(stage: Any, _: object) -> None:
+        shutil.rmtree(stage.folder.folder)
+
+    conditions = SimpleNamespace(clock=read_pair(), scripts=())
+    servers = SimpleNamespace(ready=lambda _: SimpleNamespace(facts=None), journal=None)
+    monkeypatch.setattr(drive, "_conditions", lambda *_: None)
+    monkeypatch.setattr(drive, "replace", lambda *_, **__: conditions)
+    monkeypatch.setattr(drive, "opened_with_hosts", lambda *_: nullcontext(servers))
+    monkeypatch.setattr(drive, "_is_read_only", lambda *_: True)
+    monkeypatch.setattr(drive, "StoredFacts", lambda *_: SimpleNamespace(keep=lambda *_: None))
+    monkeypatch.setattr(drive, "_loop", end)
+    monkeypatch.setattr(drive, "with_order", lambda asked: asked)
+    permissions: Any = SimpleNamespace(abort_if=())
+    progress: Any = SimpleNamespace()
+    ended = drive.carry_out(
+        comparison(), Compare, verb="compare", resolved=None, permissions=permissions,
+        store=Store(tmp_path), progress=progress,
+    )  # fmt: skip
+    assert ended.folder is None
+    assert isinstance(ended.error, StoreLostError)
 
 
 def begun(running: RunningCommand, store: Path) -> None:

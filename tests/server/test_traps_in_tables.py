@@ -150,7 +150,12 @@ def test_a_superusers_load_on_tables_that_a_landlord_can_replace_needs_a_confirm
 ) -> None:
     here = (*server_options(landlord), "-s", "1")
     assert "landlord can replace the tables" in pgdyno("init", *here).error
+    planned = pgdyno("init", *here, "--dry-run")
+    assert planned.code == 0
+    assert "init would be refused: You are a superuser" in " ".join(planned.err.split())
+    assert "landlord can replace the tables" in pgdyno("init", *here, "--dry-run", "--probe").error
     trusted = ("--confirm", "landlord@local")
+    assert "would be refused" not in pgdyno("init", *here, "--dry-run", *trusted).err
     assert pgdyno("init", *here, *trusted).code == 0
     load = ("bench", *server_options(landlord), "-b", "tpcb-like", *QUICK)
     assert "landlord can replace the tables" in pgdyno(*load).error

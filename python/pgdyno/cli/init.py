@@ -26,7 +26,7 @@ if wanted.body:
 
     from pgdyno.cli.dataset_options import read_options
     from pgdyno.cli.from_options import server_named
-    from pgdyno.cli.init_plan import show_plan
+    from pgdyno.cli.init_plan import refuse_unsafe, show_plan
     from pgdyno.cli.live import Live
     from pgdyno.measure.consistency import require_consistent
     from pgdyno.measure.fleet import asked_hosts, opened_fleet
@@ -35,7 +35,7 @@ if wanted.body:
     from pgdyno.measure.servers import HostFleet
     from pgdyno.measure.under_test import LOAD_DATABASE
     from pgdyno.server import dataset as datasets
-    from pgdyno.server import new_database, safety, server_facts, space
+    from pgdyno.server import new_database, server_facts, space
     from pgdyno.server.connect import connect, pinned
     from pgdyno.server.conninfo import Resolved
     from pgdyno.server.dataset_kind import DatasetKind
@@ -307,18 +307,7 @@ def _examined(
         target = pinned(resolved.target, connection)
         facts = server_facts.collect(connection, target)
         present = datasets.inspect(connection, kind)
-        safety.refuse_unsafe_init(
-            safety.Intent(
-                is_scratch=False,
-                database=facts.database,
-                host=facts.host,
-                is_marked=present.is_marked,
-                others=facts.others,
-                landlords=datasets.landlords(connection),
-                confirmed=given["confirm"],
-            ),
-            tables=present.tables,
-        )
+        refuse_unsafe(connection, facts, present, given["confirm"])
         output.note(f"target  {server_facts.target_line(facts)}")
         if alone := why_not_spread(how, connection):
             output.warning(alone, "add workers first: SELECT citus_add_node('host', 5432)")

@@ -8,12 +8,15 @@ from typing import Any
 from pgdyno.cli import options, output
 from pgdyno.cli.live import Live
 from pgdyno.cli.unused_options import refuse_without_effect
+from pgdyno.errors import RefusedError
 from pgdyno.measure.load_plan import LoadPlan, planned, timed
 from pgdyno.measure.loading import Loading
 from pgdyno.quantities import duration_text, format_bytes
-from pgdyno.server import new_database, server_facts
-from pgdyno.server.connect import connect, pinned
+from pgdyno.server import dataset as datasets
+from pgdyno.server import new_database, safety, server_facts
+from pgdyno.server.connect import Connection, connect, pinned
 from pgdyno.server.conninfo import Resolved
+from pgdyno.server.dataset_kinds import kind_of
 from pgdyno.server.target import refuse_what_the_engine_lacks
 from pgdyno.spec.dataset import Dataset
 
@@ -23,7 +26,7 @@ def show_plan(
 ) -> int:
     """Print the plan of a load; a server is only read, except by --probe."""
     because = "--dry-run loads nothing"
-    names = ("restart", "no_check", "skip_space_check", "confirm")
+    names = ("restart", "no_check", "skip_space_check")
     refuse_without_effect(given, names, because, "leave it out")
     if resolved is None:
         no_server = "--probe loads on a server, but the command names none"
@@ -40,12 +43,43 @@ def show_plan(
             target = pinned(resolved.target, connection)
             facts = server_facts.collect(connection, target)
             output.note(f"target  {server_facts.target_line(facts)}")
+            present = datasets.inspect(connection, kind_of(dataset))
+            try:
+                refuse_unsafe(connection, facts, present, given["confirm"])
+            except RefusedError as error:
+                if given["probe"]:
+                    raise
+                output.warning(f"init would be refused: {error.message}", error.hint)
             plan = planned(dataset, how, connection)
         if given["probe"]:
             plan = timed(plan, dataset, target, how, Live())
     document = json.dumps(plan.as_document(), indent=2)
     options.write("\n".join(_lines(plan)), document, given["json_to"])
     return 0
+
+
+def refuse_unsafe(
+    connection: Connection,
+    facts: server_facts.ServerFacts,
+    present: datasets.Dataset,
+    confirmed: tuple[str, ...],
+) -> None:
+    """Raise RefusedError if a load would write into tables or rights of somebody else.
+
+    Args: present, the tables that exist; confirmed, what --confirm names.
+    """
+    safety.refuse_unsafe_init(
+        safety.Intent(
+            is_scratch=False,
+            database=facts.database,
+            host=facts.host,
+            is_marked=present.is_marked,
+            others=facts.others,
+            landlords=datasets.landlords(connection),
+            confirmed=confirmed,
+        ),
+        tables=present.tables,
+    )
 
 
 def _lines(plan: LoadPlan) -> list[str]:

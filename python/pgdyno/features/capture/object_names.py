@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import pgparse
@@ -38,6 +38,10 @@ _CATALOGS = frozenset(
         *("tables", "columns", "schemata", "table_constraints", "key_column_usage"),
     )
 )
+_MAKING = frozenset(("AlterDomainStmt", "CreateDomainStmt", "CreateStmt", "IndexStmt"))
+# Of the grammar: a table with a column that has a name and a type, and nothing else.
+_OF_TABLES = frozenset(("relation", "tableElts", "oncommit"))
+_OF_COLUMNS = frozenset(("colname", "typeName", "is_local", "location"))
 _SYSTEM_SCHEMAS = frozenset(("pg_catalog", "information_schema"))
 
 
@@ -218,6 +222,50 @@ def _read(text: str) -> Name:
     except (pgparse.PGQueryError, KeyError, ValueError):
         return "", text
     return _name(parts["List"]["items"])
+
+
+@lru_cache(maxsize=4096)
+def uses_of_type(name: str) -> frozenset[Use] | None:
+    """Return the names that a type has as SQL; None if the text is more than a type."""
+    try:
+        [parsed] = pgparse.parse(f"CREATE TABLE t (c {name})")
+    except (pgparse.PGQueryError, ValueError):
+        return None
+    tree = parsed["stmt"].get("CreateStmt", {})
+    column = [part.get("ColumnDef", {}) for part in tree.get("tableElts", ())]
+    is_type = set(tree) == _OF_TABLES and [set(part) for part in column] == [_OF_COLUMNS]
+    return frozenset(map(_placeless, uses_of(column[0]))) if is_type else None
+
+
+def is_cut_from(part: str, whole: str) -> bool:
+    """Return whether a text is one statement that makes an object, or a part of it.
+
+    Args: whole, the statement that was checked, from which `part` was cut out or put together: it
+    uses nothing that the whole one does not use.
+    """
+    try:
+        [parsed] = pgparse.parse(part)
+    except (pgparse.PGQueryError, ValueError):
+        return False
+    [(kind, tree)] = parsed["stmt"].items()
+    changes = [command["AlterTableCmd"]["subtype"] for command in tree.get("cmds", ())]
+    is_making = kind in _MAKING or (kind == "AlterTableStmt" and changes == ["AT_AddColumn"])
+    return is_making and uses_known(map(_placeless, uses_of(parsed)), whole)
+
+
+def uses_known(uses: Iterable[Use], whole: str) -> bool:
+    """Return whether a statement has all these names, except those of the server's types."""
+    known = _uses_in(whole)
+    return all(use in known or use == Use("type", ("pg_catalog", use.name[1])) for use in uses)
+
+
+@lru_cache(maxsize=64)
+def _uses_in(statement: str) -> frozenset[Use]:
+    return frozenset(map(_placeless, uses_of(pgparse.parse(statement))))
+
+
+def _placeless(use: Use) -> Use:
+    return Use(use.kind, use.name)
 
 
 def named_by(tree: Mapping[str, Any]) -> Name:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from pgdyno.features.capture.attempts import Attempt, Choice
 from pgdyno.features.capture.checks import conditions_of, without_checks
+from pgdyno.features.capture.object_names import is_cut_from, uses_known, uses_of_type
 from pgdyno.features.capture.repeats import DELETED_MAX, Changeable, without_repeats
 from pgdyno.features.capture.schema import ColumnShape, SchemaObject
 from pgdyno.quantities import percent
@@ -31,6 +32,8 @@ NOT_UNIQUE = "an index that is not unique"
 _DELETED = (
     f"the same index without the rows that repeat, at most {percent(DELETED_MAX)} of the table"
 )
+# What the patterns here take for something else: escapes, dollar quotes and comments.
+_UNSURE = re.compile(r"[\\$]|--|/\*")
 _TABLE_KINDS = ("table", "partition")
 # Names of these may belong to somebody: then nothing is made.
 _NAMED = frozenset(
@@ -80,7 +83,14 @@ def domain_conditions(item: SchemaObject) -> Iterator[Attempt]:
     """Yield the conditions of a domain, for after the rows: the server then looks at all values."""
     for number, condition in enumerate(conditions_of(item.sql), 1):
         sql = f"ALTER DOMAIN {item.name} ADD {condition}"
-        yield Attempt("check", f"{item.name} ({number})", (Choice((sql,)),), table=item.name)
+        choices = (Choice((sql,)),) if is_cut_from(sql, item.sql) else ()
+        yield Attempt("check", f"{item.name} ({number})", choices, table=item.name)
+
+
+def domain_without_conditions(item: SchemaObject) -> str:
+    """Return the statement that makes a domain that permits every value of its type."""
+    plain = without_checks(item.sql)
+    return plain if is_cut_from(plain, item.sql) else f"CREATE DOMAIN {item.name} AS text"
 
 
 def _choices(item: SchemaObject, why_not: str, change: Changeable | None) -> Iterator[Choice]:
@@ -90,16 +100,16 @@ def _choices(item: SchemaObject, why_not: str, change: Changeable | None) -> Ite
     if item.kind == "index" and (own := _UNIQUE.match(sql)) is not None:
         yield from _repaired(item, f"CREATE INDEX ON {own['rest']}", change)
         plain = f"CREATE INDEX {own['name']} ON {own['rest']}"
-        yield Choice((plain.replace(" NULLS NOT DISTINCT", "", 1),), NOT_UNIQUE)
+        yield from _cut(item, plain.replace(" NULLS NOT DISTINCT", "", 1), NOT_UNIQUE)
     elif item.kind in ("primary_key", "unique") and (key := _KEY.match(sql)) is not None:
         listed = key["columns"].replace(" WITHOUT OVERLAPS", "")
-        yield Choice((f"CREATE INDEX {key['name']} ON {key['table']} {listed}",), NOT_UNIQUE)
+        yield from _cut(item, f"CREATE INDEX {key['name']} ON {key['table']} {listed}", NOT_UNIQUE)
     elif item.kind == "exclusion" and (own := _EXCLUSION.match(sql)) is not None:
         rest = _OPERATOR.sub("", own["rest"])
         index = f"CREATE INDEX {own['name']} ON {own['table']} USING {rest}"
-        yield Choice((index,), _INDEX_OF_VALUES)
+        yield from _cut(item, index, _INDEX_OF_VALUES)
     elif item.kind == "domain":
-        yield Choice((without_checks(sql),), "a domain without its conditions")
+        yield Choice((domain_without_conditions(item),), "a domain without its conditions")
         yield Choice((f"CREATE DOMAIN {item.name} AS text",), "a domain of texts")
     elif item.kind == "sequence" and sql.startswith("CREATE"):
         yield Choice((f"CREATE SEQUENCE {item.name}",), "a sequence with the usual options")
@@ -107,6 +117,12 @@ def _choices(item: SchemaObject, why_not: str, change: Changeable | None) -> Ite
         yield Choice((sql.partition(" SCHEMA ")[0],), "the extension in another schema")
     elif item.kind == "table":
         yield from _tables(item, sql)
+
+
+def _cut(item: SchemaObject, sql: str, words: str = "") -> Iterator[Choice]:
+    """Yield a statement that patterns made of the object's, if it surely is a part of that one."""
+    if not _UNSURE.search(item.sql) or is_cut_from(sql, item.sql):
+        yield Choice((sql,), words)
 
 
 def _repaired(item: SchemaObject, plain: str, change: Changeable | None) -> Iterator[Choice]:
@@ -122,7 +138,8 @@ def _tables(item: SchemaObject, sql: str) -> Iterator[Choice]:
     start, texts, end = column_texts(sql)
     if " WITH (" in end or "UNLOGGED" in start:
         plain = f"{start}({', '.join(texts)}){_WITH.sub('', end)}"
-        yield Choice((plain.replace("UNLOGGED ", "", 1),), "a table with the usual options")
+        plain = plain.replace("UNLOGGED ", "", 1)
+        yield from _cut(item, plain, "a table with the usual options")
     yield Choice((f"CREATE TABLE {item.name} ()",), "a plain table, column by column")
 
 
@@ -134,9 +151,12 @@ def _column_attempts(item: SchemaObject, columns: Sequence[ColumnShape]) -> Iter
     for text, column in zip(texts, columns, strict=False):
         name = '"' + column.column.replace('"', '""') + '"'
         add = f"ALTER TABLE {item.name} ADD COLUMN "
+        uses = uses_of_type(column.type)
+        is_known = uses is not None and uses_known(uses, item.sql)
+        plain = Choice((f"{add}{name} {column.type}",), f"a plain column of type {column.type}")
         choices = (
-            Choice((add + text,)),
-            Choice((f"{add}{name} {column.type}",), f"a plain column of type {column.type}"),
+            *_cut(item, add + text),
+            *((plain,) if is_known else ()),
             Choice((f"{add}{name} text",), "a column of texts"),
         )
         yield Attempt("column", f"{item.name}.{column.column}", choices, table=item.name)

@@ -27,11 +27,15 @@ from pgdyno.features.capture.checks import (
     holds_in_domain,
     within_domain,
     within_partitions,
-    without_checks,
 )
 from pgdyno.features.capture.keys import CopyColumn, CopyTable, foreign_keys, with_keys
 from pgdyno.features.capture.model import Capture
-from pgdyno.features.capture.plan import attempt_of, domain_conditions, marked_as
+from pgdyno.features.capture.plan import (
+    attempt_of,
+    domain_conditions,
+    domain_without_conditions,
+    marked_as,
+)
 from pgdyno.features.capture.ranks import as_counted, as_listed, scaled, together, unique
 from pgdyno.features.capture.repeats import changeable
 from pgdyno.features.capture.schema import (
@@ -321,7 +325,7 @@ class Rebuilt:
         columns = tuple(self._columns_by_table.get(item.name, {}).values())
         why_not = _BROKEN if item.kind == "domain" and item.is_broken_by_load else ""
         if item.kind == "domain" and not why_not and self._conditions_after(item):
-            item = item.model_copy(update={"sql": without_checks(item.sql)})
+            item = item.model_copy(update={"sql": domain_without_conditions(item)})
         return attempt_of(item, columns if item.kind == "table" else (), why_not=why_not)
 
     def _why_not(self, item: SchemaObject) -> str:

@@ -27,6 +27,7 @@ from pgdyno.features.capture.object_names import (
     named,
     named_by,
     uses_of,
+    uses_of_type,
     with_schemas,
 )
 from pgdyno.features.capture.schema import SchemaObject
@@ -223,6 +224,9 @@ def _check_object_name(item: SchemaObject, names: ObjectNames, file: str) -> Non
         _refuse(file, f"the schema {item.name}", "it belongs to the server")
     elif item.kind == "extension" and item.name.strip('"') not in _EXTENSIONS:
         _refuse(file, f"the extension {item.name}", "pgdyno does not know it as harmless")
+    if item.table and named(item.table) not in names.relations:
+        thing = f"the {item.kind.replace('_', ' ')} {item.name}"
+        _refuse(file, thing, f"the capture does not make its table {item.table}")
 
 
 def why_refused(item: SchemaObject, names: ObjectNames) -> str | None:
@@ -264,12 +268,19 @@ def refuse_other_loads(capture: Capture, *, file: str) -> None:
     Raises: SpecError with the statement and what it would do.
     """
     columns = {(column.table, column.column) for column in capture.columns}
+    names = ObjectNames(capture.objects, capture.columns)
     used = capture.sent_ids
     for statement in (own for own in capture.statements if own.id in used):
+        thing = f"the statement {statement.id}"
         for part in statements_of(statement.text, where=f"{file}: statement {statement.id}"):
             if not _is_of_load(part):
-                why = f"it is not part of a load: {part.text[:60]}"
-                _refuse(file, f"the statement {statement.id}", why)
+                _refuse(file, thing, f"it is not part of a load: {part.text[:60]}")
+        for table in map(name_of, statement.tables):
+            if table[0] != "pg_temp" and table not in names.relations:
+                _refuse(file, thing, f"the capture does not make its table {'.'.join(table)}")
+        for kind in filter(None, statement.parameter_types):
+            if uses_of_type(kind) is None:
+                _refuse(file, thing, f"{kind[:60]} is not the type of a parameter")
     for template in capture.templates:
         for step in template.steps:
             for own in (part for source in step.parameters for part in parts_of(source)):
@@ -465,6 +476,9 @@ def uses_of_load(capture: Capture) -> Iterator[tuple[str, Use]]:
     for own in (statement for statement in capture.statements if statement.id in used):
         for statement in statements_of(own.text, where=f"statement {own.id}"):
             for use in uses_of_statement(statement):
+                yield own.id, use
+        for kind in filter(None, own.parameter_types):
+            for use in uses_of_type(kind) or ():
                 yield own.id, use
 
 

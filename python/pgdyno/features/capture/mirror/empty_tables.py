@@ -80,7 +80,8 @@ class EmptyTables:
     def _of_shape(self, shape: ColumnShape) -> Source | None:
         key, values = shape.references, shape.distribution
         if key is not None:
-            is_filled = self._is_filled(key.table)
+            is_known = (key.table, key.column) in self._shapes
+            is_filled = is_known and self._is_filled(key.table)
             return OfColumn(table=key.table, column=key.column) if is_filled else None
         if shape.is_unique or shape.key_position:
             return None
