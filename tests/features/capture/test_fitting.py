@@ -42,9 +42,10 @@ SCHEMA = (
     " FROM generate_series(1, 20) n WHERE g % n = 0) AS words",
     "CREATE INDEX ON doc USING gin (search)",
     "CREATE TABLE stay (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, doc int,"
-    " during tstzrange)",
-    "INSERT INTO stay (doc, during) SELECT n, tstzrange(timestamptz '2026-01-01' + n * interval"
-    " '1 hour', timestamptz '2026-01-01' + (n + 3) * interval '1 hour')"
+    " note text, during tstzrange)",
+    "INSERT INTO stay (doc, note, during) SELECT n, 'n' || n,"
+    " tstzrange(timestamptz '2026-01-01' + n * interval '1 hour',"
+    " timestamptz '2026-01-01' + (n + 3) * interval '1 hour')"
     " FROM generate_series(1, 2000) n",
     "ANALYZE doc",
 )
@@ -70,6 +71,9 @@ STATEMENTS = {
         ({"from": "constant", "value": "7"},),
         2700.0,
     ),
+    # Most calls ask for what is not there.
+    "lookup": ("SELECT id FROM doc WHERE id = $1", ({"from": "constant", "value": "7"},), 0.1),
+    "name": ("SELECT id FROM stay WHERE note = $1", ({"from": "constant", "value": "n7"},), 0.2),
 }
 
 
@@ -86,7 +90,7 @@ def capture_of(name: str) -> Capture:
     counters = {"calls": 10, "time_ms": 50, "rows": round(rows * 10), "hit_blocks": 1000}
     own = Statement.model_validate(
         {"id": name, "text": text, "kind": "select", "reads_only": True}
-        | {"tables": ("public.doc",), "counters": counters}
+        | {"tables": ("public.doc", "public.stay"), "counters": counters}
     )
     kinds = {"drawn": Drawn, "constant": Constant}
     given: tuple[Source, ...] = tuple(
@@ -123,7 +127,9 @@ def test_the_mixture_of_candidates_finds_as_many_rows_as_the_source(
     row_count = 0.0
     for value, share in shares.items():
         sql = text.replace("$2", config).replace("$1", "%(value)s::text::{}")
-        kind = {"json": "jsonb", "range": "timestamptz", "filter": "int"}.get(name, "text")
+        kind = {"json": "jsonb", "range": "timestamptz", "filter": "int", "lookup": "int"}.get(
+            name, "text"
+        )
         sql = sql.replace("::{}", f"::{kind}").replace(
             "%(value)s", "NULL" if value is None else "'" + value.replace("'", "''") + "'"
         )

@@ -349,3 +349,29 @@ def sources_of(text: str, rows: int) -> tuple[Source, ...]:
         StatementGroup("", 10, {text: 1.0}), {text: Described(statement, parsed)}
     )
     return step.parameters
+
+
+TENANTS = "SELECT 1 FROM doc WHERE d_tenant = $1 AND d_id = $2"
+
+
+@pytest.mark.parametrize(
+    "text", [TENANTS, "UPDATE doc SET d_note = 1 WHERE d_id = $2 AND d_tenant = $1"]
+)
+def test_a_row_beside_whose_key_a_statement_names_the_tenant_is_one_of_this_tenant(
+    text: str,
+) -> None:
+    tenant = column("tenant.t_id", 1, values=3, is_unique=True)
+    key, note = column("doc.d_id", 1, is_unique=True), column("doc.d_note")
+    owner = column("doc.d_tenant", values=3)
+    owner = owner.model_copy(
+        update={"references": KeyReference(table="public.tenant", column="t_id")}
+    )
+    names = Names(
+        {"public.tenant": ["t_id"], "public.doc": ["d_id", "d_note", "d_tenant"]}, ["public"]
+    )
+    [step] = steps({text: 1}, [tenant, key, note, owner], names, {"public.doc": 1000})
+    given = [own for own in step.parameters if isinstance(own, OfColumn) and own.given]
+    assert [own.table for own in given] == ["public.doc"], step.parameters
+    [other] = given[0].given
+    # Whichever is drawn first, the other one is a column of the same row.
+    assert {given[0].column, other.column} == {"d_tenant", "d_id"}

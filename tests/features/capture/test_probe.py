@@ -223,6 +223,26 @@ def test_a_list_of_times_and_a_text_search_configuration_have_values_of_their_ty
 
 
 @pytest.mark.pg
+def test_a_value_of_another_type_that_fails_now_and_then_is_replaced(
+    pgdyno: Command, loaded: tuple[Target, Path]
+) -> None:
+    target, path = loaded
+    # The server hides constants such as this weight. Eight of ten texts begin with a weight.
+    weigh = statement("weigh", "SELECT setweight(to_tsvector('a'), $1) FROM pgbench_branches")
+    weigh = weigh.model_copy(update={"tables": ("public.pgbench_accounts",)})
+    texts = "CASE WHEN aid % 5 > 0 THEN 'B' ELSE 'z' END"
+    run_sql(target, f"UPDATE pgbench_accounts SET filler = {texts}")
+    words = OfColumn.model_validate(
+        {"from": "column", "table": "public.pgbench_accounts", "column": "filler"}
+    )
+    path.write_bytes(encoded(with_types((weigh, [words]))))
+    document = benched(pgdyno, target, path, "--only", "setweight")
+    [row] = [row for row in document["likeness"]["statements"] if row["id"] == "weigh"]
+    assert row["copy"]["calls"] > 0, row["reason"]
+    assert document["failures"] == {}
+
+
+@pytest.mark.pg
 def test_a_load_runs_only_the_statements_that_are_named(
     pgdyno: Command, loaded: tuple[Target, Path]
 ) -> None:

@@ -78,6 +78,7 @@ _NEUTRAL = {
     "text": "a",
     "character varying": "a",
     "character": "a",
+    '"char"': "A",
     "smallint": "1",
     "integer": "1",
     "bigint": "1",
@@ -192,9 +193,11 @@ def other_values(
     except psycopg.Error:
         return {}
     [statement] = [own for own in capture.statements if own.id == name]
+    known = columns_of(asked.connection, statement.tables)
+    kinds = {(own.table, own.name): own.kind for own in known}
     columns = {
         own.kind: OfColumn(table=own.table, column=own.name, is_not_null=True)
-        for own in reversed(columns_of(asked.connection, statement.tables))
+        for own in reversed(known)
     }
     values: dict[int, Source] = {}
     forms = forms_of(text)
@@ -203,10 +206,11 @@ def other_values(
         own = steps[0].parameters[place]
         if not isinstance(own, Constant | Drawn | Fresh | OfColumn | Linear | ListOf | Now):
             continue
-        is_guessed = not isinstance(own, Constant) or not _fits(own, kind)
+        fits = _fits(own, kind, kinds)
+        is_guessed = not isinstance(own, Constant) or not fits
         if turn == 1 and kind.endswith("[]") and isinstance(own, Drawn | Fresh | Now):
             values[place] = ListOf(of=own, length=Spread())
-        elif turn == 1 and kind in columns and not _fits(own, kind):
+        elif turn == 1 and kind in columns and not fits:
             values[place] = columns[kind]
         elif (
             is_guessed
@@ -219,7 +223,7 @@ def other_values(
             values[place] = Constant(value=None)
         elif number in forms.arrays:
             values[place] = Constant(value="[{}]")
-        elif (turn == TURNS or not _fits(own, kind)) and (word := _neutral(kind)) is not None:
+        elif (turn == TURNS or not fits) and (word := _neutral(kind)) is not None:
             values[place] = Constant(value=word)
     return values
 
@@ -245,8 +249,8 @@ _KINDS = {
 }
 
 
-def _fits(source: Source, kind: str) -> bool:
-    """Return whether the values of a source are of a type."""
+def _fits(source: Source, kind: str, columns: Mapping[tuple[str, str], str]) -> bool:
+    """Return whether the values of a source are of a type. Args: columns, their types."""
     if isinstance(source, ListOf):
         return kind.endswith("[]")
     if isinstance(source, Constant):
@@ -255,4 +259,10 @@ def _fits(source: Source, kind: str) -> bool:
         return kind in _KINDS.get(source.distribution.kind, ())
     if isinstance(source, Now):
         return kind in _KINDS["timestamptz"]
-    return isinstance(source, Fresh | OfColumn | Linear)
+    if isinstance(source, OfColumn):
+        other = columns.get((source.table, source.column), kind)
+        families = [family for family in _KINDS.values() if kind in family]
+        is_other = other != kind and other in _NEUTRAL and kind in _NEUTRAL
+        # Every value has a text.
+        return not is_other or kind in _KINDS["text"] or any(other in own for own in families)
+    return isinstance(source, Fresh | Linear)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from pgdyno.errors import SpecError
 from pgdyno.features.capture.mirror.drawing import ColumnSamples
@@ -141,7 +142,9 @@ def candidates_of(
         known = [row[0] for row in samples.rows(own.table, [own.name]) if row[0] is not None]
         if own.kind.endswith("range") and not kind.endswith("range"):
             return _quantiles([match[1] for value in known if (match := _BOUND.match(value))])
-        return _quantiles(known) if place.operator in _ORDERS else _spaced(Counter(known))
+        if place.operator in _ORDERS:
+            return _quantiles(known)
+        return [*_spaced(Counter(known)), *_missing(own.kind, known)]
     if kind == "interval":
         return list(_INTERVALS)
     return list(_AMOUNTS) if place.operator in ("-", "+") and kind in _NUMBERS else []
@@ -172,6 +175,16 @@ def _spaced(counts: Counter[str], *, most: int = _CANDIDATES_MAX) -> list[str]:
         return ranked
     places = {round((len(ranked) - 1) * (step / (most - 1)) ** 2) for step in range(most)}
     return [ranked[place] for place in sorted(places)]
+
+
+def _missing(kind: str, known: list[str]) -> Iterator[str]:
+    """Yield a value that no row has: programs also ask for what is not there."""
+    if kind in _TEXTS:
+        yield max(known, key=len, default="") + "~"
+    elif kind in _NUMBERS:
+        yield from {"-1"} - set(known)
+    elif kind == "uuid":
+        yield str(UUID(int=0))
 
 
 def _quantiles(known: list[str]) -> list[str]:

@@ -240,6 +240,14 @@ class StepDrawing:
         shape = source.distribution
         if source.by_frequency and shape and self._rng.random() < shape.null_fraction:
             return None
+        if source.given:
+            given = [self._earlier(step, row.step, row.parameter, own) for row in source.given]
+            rows = self._samples.rows(
+                source.table, [source.column, *(row.column for row in source.given)]
+            )
+            fitting = [first for first, *others in rows if others == given]
+            if fitting:
+                return self._rng.choice(fitting)
         if source.group is None:
             rows = self._samples.rows(source.table, [source.column])
             known = [row[0] for row in rows if row[0] is not None]

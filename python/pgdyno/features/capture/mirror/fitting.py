@@ -426,14 +426,16 @@ class StatementTrial:
             values = self._drawing(connection).values(self.step, changed)[: len(self.types)]
             return work_of(plan_of(connection, self.text, self.types, values))
 
-    def refusal(self, changed: Mapping[int, Source]) -> tuple[str, str] | None:
-        """Return code and message with which the server refuses one execution; None if it does not.
+    def refusal(
+        self, changed: Mapping[int, Source], draws: int = _DRAWS_OF_EACH
+    ) -> tuple[str, str] | None:
+        """Return code and message with which the server refuses a draw; None if it takes all.
 
         Not what depends on the values of other transactions: there the code is empty. A statement
         that found rows in the source, and finds none in all trials, is refused with `NO_ROWS`.
         """
         rows = 0.0
-        for _ in range(_DRAWS_OF_EACH):
+        for _ in range(draws):
             try:
                 rows += self.work(changed)[0]
             except UnknownValueError:

@@ -54,8 +54,9 @@ _PREPARED = re.compile(r"[\s(]*(?:select|insert|update|delete|merge|with|values|
 _FIT_S_MIN, _FIT_S_MAX, _FIT_S_OF_EACH = 40.0, 120.0, 0.24
 _FIND_S_MAX = 5.0
 _STATEMENT_TIMEOUT = "3s"
-# A statement is refused if this share of its executions fails. Others stay, and are counted.
-_FAILS_MIN = 0.5
+# A statement is refused if this share of its executions fails. If fewer do, values of other types
+# are replaced, if so many draws succeed then. Others stay, and are counted.
+_FAILS_MIN, _STEADY_DRAWS = 0.5, 12
 # States that say nothing about a statement: conflicts, limits, time, connections, and what cannot
 # be done inside a transaction, such as a procedure that commits.
 _ACCIDENTS = ("25", "2D", "40", "53", "55", "57", "08", "58", "XX001", "XX002")
@@ -165,6 +166,7 @@ class _Probe:
     sources: dict[str, dict[int, Any]] = field(default_factory=dict)
     of_empty: dict[str, dict[int, Any]] = field(default_factory=dict)
     tried: dict[str, int] = field(default_factory=dict)
+    steadied: set[str] = field(default_factory=set)
     fitted: tuple[str, ...] = ()
     foreign: dict[str, str] = field(default_factory=dict)
 
@@ -287,9 +289,12 @@ class _Probe:
         """Change what failed; return whether anything was changed."""
         names = {text: name for name, text in sent_texts(script).items()}
         is_changed, powerless = False, set[str]()
-        for shape, statement, failed in _refused(script, shapes, summary):
+        for shape, statement, failed, is_refused in _refused(script, shapes, summary):
             name = names.get(statement)
             if name is None or name in self.left_out:
+                continue
+            if not is_refused:
+                is_changed |= self._steady(script, name, statement)
                 continue
             is_changed = True
             if failed.code == _NO_RIGHT and (roles := self._powerless(shape.name, name)):
@@ -310,6 +315,30 @@ class _Probe:
         reason = "its role has no right on the tables here, so the load runs without the role"
         self.left_out |= dict.fromkeys(powerless, reason)
         return is_changed
+
+    def _steady(self, script: Script, name: str, text: str) -> bool:
+        """Give parameters of a statement that sometimes fails values of their types, if they help.
+
+        Returns: whether no draw fails then.
+        """
+        if name in self.steadied or _is_copy(text):
+            return False
+        self.steadied.add(name)
+        capture, original = capture_of(script), capture_of(self.script)
+        [statement] = [own for own in capture.statements if own.id == name]
+        texts = sent_texts(script)
+        with self.under_test.control("probe") as connection:
+            asked = Asked(connection, mirror_load(script)["settings"].get("search_path", ""))
+            fitting = Fitting(connection, capture, asked, seconds=_FIND_S_MAX)
+            with rows_of_the_load(fitting, {**texts, name: text}):
+                trial = fitting.trial_of(statement, text)
+                values = other_values(asked, original, name, text, turn=1)
+                values = _as_sent(original, name, values)
+                changed = self._changed(name, values)
+                if not values or trial is None or trial.refusal(changed, _STEADY_DRAWS):
+                    return False
+        self.sources[name] = changed
+        return True
 
     def _powerless(self, template: str, name: str) -> set[str]:
         """Return the statements with which a template takes roles that lack rights here.
@@ -450,8 +479,8 @@ def _without_traces(job: Job, count: int) -> Job:
 
 def _refused(
     script: Script, shapes: tuple[ScriptShape, ...], summary: Summary
-) -> Iterator[tuple[ScriptShape, str, Any]]:
-    """Yield types, texts of statements and failures if most executions of a statement failed."""
+) -> Iterator[tuple[ScriptShape, str, Any, bool]]:
+    """Yield types, texts of statements, failures, and whether most executions failed."""
     load = mirror_load(script)
     for failed in summary.failed_statements or ():
         if failed.line is None or len(failed.code) != _STATE_LENGTH:
@@ -469,5 +498,5 @@ def _refused(
             for step in template["steps"]
             if load["statements"][step["statement"]]["text"] == text
         )
-        if failed.count >= max(1.0, _FAILS_MIN * drawn * min(1.0, chance)):
-            yield shape, text, failed
+        is_refused = failed.count >= max(1.0, _FAILS_MIN * drawn * min(1.0, chance))
+        yield shape, text, failed, is_refused

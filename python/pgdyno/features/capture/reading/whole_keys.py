@@ -1,7 +1,8 @@
 """Keys of several columns: a parameter is a column of a row that has the values of the others.
 
 In a database of many tenants, (tenant, id) is a key. Two columns that are drawn one by one are
-then hardly ever a row, so a statement finds nothing, and a new row refers to nothing.
+then hardly ever a row, so a statement finds nothing, and a new row refers to nothing. A statement
+may also ask for the tenant beside a key of one column, as in `WHERE tenant = $1 AND id = $2`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from pgdyno.features.capture.reading.parameter_uses import Parameter
 from pgdyno.features.capture.reading.parsed import Parsed
 from pgdyno.features.capture.schema import ColumnShape
 
+# The engine keeps this many rows of a table; of a larger one it may lack the row of a key.
+_KEPT_ROWS = 50_000
 # If there are this many times more pairs than rows, two columns are rarely a row by chance.
 _SPARSE = 2.0
 _KEY_USES = ("equal", "insert")
@@ -47,11 +50,15 @@ def with_whole_keys(
             # A row that only joins others may be asked for before it is made.
             is_own = bool(shapes) and shapes[-1].references is None
             is_sparse = prod(s.distribution.distinct for s in shapes) > _SPARSE * rows.get(table, 0)
-            if len(key) < 2 or name != key[-1] or not is_own or not is_sparse:
+            beside = _beside(parsed, use, key, columns)
+            if name != key[-1] or not is_own or not (beside or (len(key) > 1 and is_sparse)):
                 continue
-            asked = [(column, _of(parsed, use, (table, column), are_alike)) for column in key]
+            wide = (*beside, *key)
+            asked = [(column, _of(parsed, use, (table, column), are_alike)) for column in wide]
             places = {column: place for column, place in asked if place is not None}
             drawn = [c for c in places if _is_drawn(made[places[c]])]
+            if beside and drawn[-1:] != [name] and rows.get(table, 0) > _KEPT_ROWS:
+                continue
             known = [c for c in places if made[places[c]] != NULL and c not in drawn[-1:]]
             if drawn and known:
                 made[places[drawn[-1]]] = OfColumn(
@@ -60,6 +67,22 @@ def with_whole_keys(
                     given=tuple(Given(column=c, step=step, parameter=places[c]) for c in known),
                 )
     return made
+
+
+def _beside(
+    parsed: Parsed,
+    use: Parameter,
+    key: Sequence[str],
+    columns: Mapping[Place, ColumnShape],
+) -> tuple[str, ...]:
+    """Return the references that a statement wants of the row that a whole key identifies."""
+    if use.use != "equal":
+        return ()
+    equal = {
+        o.column for o in parsed.parameters.values() if (o.use, o.table) == ("equal", use.table)
+    }
+    others = sorted(equal - set(key)) if equal >= set(key) else ()
+    return tuple(c for c in others if (own := columns.get((use.table, c))) and own.references)
 
 
 def _existing(use: Parameter, parsed: Parsed, columns: Mapping[Place, ColumnShape]) -> Place:
