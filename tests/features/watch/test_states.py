@@ -12,7 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.features.watch.incidents import busy, findings, judged, of_kind, session, waiting
+from tests.features.watch.incidents import (
+    busy,
+    findings,
+    judged,
+    judged_until,
+    of_kind,
+    session,
+    waiting,
+)
 from tests.fixtures.clusters import make_cluster, run_sql, scalar
 from tests.fixtures.command import eventually
 from tests.fixtures.poolers import Pooler
@@ -145,7 +153,7 @@ def test_limits_that_are_near_are_named(server: ScratchCluster) -> None:
             busy(target, "growing", lambda worker, _: worker.execute(grow)),
             busy(target, "sorting", lambda worker, _: worker.execute(sort)),
         ):
-            kinds = by_kind(judged(target, 3))
+            kinds = by_kind(judged_until(target, "temporary files", 3))
     assert "role web has 5 of 5 sessions" in kinds["connection limit"].said
     assert "further sessions" in kinds["connections"].cost
     assert "max_wal_size" in kinds["forced checkpoints"].said

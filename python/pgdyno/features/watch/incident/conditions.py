@@ -11,9 +11,15 @@ from typing import Any
 
 import pgparse
 
+from pgdyno.features.watch.incident.shapes import (
+    COMPARED,
+    SeenShape,
+    ShapeMeaning,
+    order_of,
+    shapes_of,
+)
 from pgdyno.server.grammar import sql_name
 
-_COMPARED = frozenset(("=", "<", ">", "<=", ">="))
 _KINDS = frozenset(("AEXPR_OP", "AEXPR_OP_ANY", "AEXPR_IN", "AEXPR_BETWEEN"))
 _STATEMENTS = ("SelectStmt", "UpdateStmt", "DeleteStmt")
 # If a statement has one of these, the number of rows that it returns says nothing about its filter.
@@ -51,11 +57,32 @@ class ColumnCondition:
 
 
 @dataclass(frozen=True, slots=True)
+class ShapedColumn:
+    """A shape, and the column that it is about: "" if it is about none, or not known."""
+
+    meaning: ShapeMeaning
+    detail: str
+    table: str = ""
+    column: str = ""
+
+    def words(self, table: str, index: str = "") -> tuple[str, str]:
+        """Return what the shape means, and the next step. `index` begins with the column, or ""."""
+        texts = (self.meaning.why, self.meaning.next_step)
+        if index and self.meaning.with_index:
+            texts = self.meaning.with_index
+        column = sql_name(self.column) if self.column else "the column"
+        names = {"column": column, "detail": self.detail, "table": table, "index": index}
+        why, step = (text.format(**names) for text in texts)
+        return why, step
+
+
+@dataclass(frozen=True, slots=True)
 class Restricted:
     """The tables of a statement (schema or "", name) and the conditions on their columns.
 
     `sums`: it counts, sums or compares what it finds. `limits`: it has LIMIT. `skips`: OFFSET.
-    `columns`: names of all columns in it.
+    `columns`: names of all columns in it. `shapes`: conditions that no ordinary index helps.
+    `takes_all`: no condition leaves out a row.
     """
 
     tables: tuple[tuple[str, str], ...]
@@ -64,6 +91,8 @@ class Restricted:
     limits: bool
     skips: bool
     columns: frozenset[str] = frozenset()
+    shapes: tuple[ShapedColumn, ...] = ()
+    takes_all: bool = False
 
     @property
     def returns_what_it_finds(self) -> bool:
@@ -97,7 +126,22 @@ def restricted(text: str) -> Restricted | None:
         limits=bool(tree.get("limitCount")),
         skips=bool(tree.get("limitOffset")),
         columns=frozenset(_columns(tree)),
+        shapes=tuple(
+            _shaped(shape, named)
+            for shape in (
+                *(shape for part in conditions for shape in shapes_of(part)),
+                *order_of(tree),
+            )
+        ),
+        takes_all=not any(conditions) and not tree.get("groupClause"),
     )
+
+
+def _shaped(shape: SeenShape, named: Mapping[str, tuple[str, str]]) -> ShapedColumn:
+    column = shape.reference and _column({"ColumnRef": shape.reference}, named, "=")
+    if not column:
+        return ShapedColumn(shape.meaning, shape.detail)
+    return ShapedColumn(shape.meaning, shape.detail, column.table, column.column)
 
 
 def _from(item: Mapping[str, Any], named: dict[str, tuple[str, str]]) -> Iterator[Any]:
@@ -137,9 +181,12 @@ def _conditions(
     operator = expression["name"][-1].get("String", {}).get("sval", "")
     if expression["kind"] == "AEXPR_BETWEEN":
         operator, values = "<", 1
-    if operator not in _COMPARED:
+    if operator not in COMPARED:
         return
-    for side in (expression.get("lexpr"), expression.get("rexpr")):
+    right = expression.get("rexpr")
+    # An index on an array does not find its members.
+    is_member = expression["kind"] == "AEXPR_OP_ANY" and "ColumnRef" in (right or ())
+    for side in (expression.get("lexpr"), None if is_member else right):
         made = _column(side, named, operator)
         if made is not None:
             yield replace(made, values=values)

@@ -22,6 +22,16 @@ _LINES_MAX = 6
 _LOST_MIN_S = 0.05
 _FINDINGS_MAX = 5
 _TEXT_WIDTH = 70
+# What to do about many short waits, by what they wait for; rows of tables are the last.
+_CONTENTION_STEPS = (
+    ("commits with NOTIFY", "fewer transactions with NOTIFY: collect notifications, or let"
+     " listeners poll"),
+    ("an advisory lock", "hold it for a shorter time, let fewer sessions take turns, or"
+     " pg_try_advisory_lock and other work meanwhile"),
+    ("table ", "run what takes the whole table less often, or in a form that lets others read:"
+     " REFRESH ... CONCURRENTLY, DELETE for TRUNCATE"),
+    ("", "let transactions lock these rows last and end at once"),
+)  # fmt: skip
 # An IPv4 or IPv6 address with a port.
 _ADDRESS = re.compile(r"[0-9a-f.:]+:\d+")
 _NUMBER = re.compile(r"[\W_]*\d+$")
@@ -62,12 +72,22 @@ def contention(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
         cost=cost_words(lost_s, evidence),
         lost_s=lost_s,
         share_ratio=share,
-        lines=tuple(f"mostly {text}" for text, _ in texts.most_common(1)),
-        next_step="fewer transactions with NOTIFY: collect notifications, or let listeners poll"
-        if wanted.endswith("databases")
-        else "let transactions lock these rows last and end at once",
+        lines=(*(f"mostly {text}" for text, _ in texts.most_common(1)), *_mostly_behind(short)),
+        next_step=next(step for name, step in _CONTENTION_STEPS if name in wanted),
         answer=f"sessions wait for {wanted} for {percent(share)} of DB time",
     )
+
+
+def _mostly_behind(queues: Sequence[Queue]) -> Iterator[str]:
+    """Yield who held the locks for the longest time, if the waiters have another statement."""
+    held: Counter[tuple[str, str]] = Counter()
+    for queue in queues:
+        name = _pool(str(queue.holder["application"] or queue.holder["backend_type"]))
+        held[name, _short_statement(queue.holder)] += round(queue.lost_ns)
+    waiting = {_short_statement(wait.row) for queue in queues for wait in queue.waits.values()}
+    for (name, text), _ in held.most_common(1):
+        if text not in waiting:
+            yield f"mostly behind {name}: {text}"
 
 
 def _is_contended(event: str) -> bool:

@@ -228,6 +228,10 @@ def _why_much(
     # Other names are parts of the statement, such as WITH, which may sum.
     if parts.sums or len(facts.tables) < len(parts.tables):
         return None
+    if shapes := [shape for table in facts.tables for shape in table.shapes]:
+        # A condition on another column may be what the plan uses.
+        why, step = shapes[0].shape.words(facts.tables[0].name, shapes[0].index)
+        return ReadingReason(kind, f"{why}: hypothesis", step)
     if parts.skips:
         why = "OFFSET reads all rows before its page: hypothesis"
         step = (

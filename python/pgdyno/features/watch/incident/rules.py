@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from pgdyno.features.watch.incident import (
     activity_rules,
+    call_rules,
     holding_rules,
     lock_rules,
     reading_rules,
@@ -38,6 +39,7 @@ RULES: tuple[Callable[[IncidentEvidence], Iterator[IncidentFinding]], ...] = (
     server_rules.standbys,
     server_rules.conflicts,
     server_rules.pools,
+    call_rules.long_statements,
     activity_rules.errors,
     activity_rules.crash,
     activity_rules.deadlocks,
@@ -56,6 +58,7 @@ STATEMENT_RULES: tuple[
     reading_rules.read_whole,
     # The last: others know the reason.
     reading_rules.much_for_little,
+    call_rules.slow_calls,
 )
 
 

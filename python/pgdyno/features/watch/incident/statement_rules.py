@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from pgdyno.features.watch.incident.evidence import IncidentEvidence, SeenRows, number
 from pgdyno.features.watch.incident.finding import IncidentFinding
 from pgdyno.features.watch.incident.lock_rules import cost_words
-from pgdyno.features.watch.incident.table_facts import ColumnFacts, StatementFacts, TableFacts
+from pgdyno.features.watch.incident.shapes import RANDOM
+from pgdyno.features.watch.incident.table_facts import (
+    ColumnFacts,
+    ShapeFacts,
+    StatementFacts,
+    TableFacts,
+)
 from pgdyno.quantities import compact_ms, percent
 
 _SHARE_MIN = 0.05
@@ -137,7 +143,7 @@ def counts_of(
         "jit_ms": each("jit_time_ns") / 1e6,
     }
     recent = None if lately else counts_of(evidence, query, lately=True)
-    if recent is not None and recent["blocks"] >= _LATELY_RATIO * counts["blocks"]:
+    if recent is not None and recent["blocks"] >= max(_LATELY_RATIO * counts["blocks"], 1):
         return recent | {"ms_before": counts["ms"]}
     return counts
 
@@ -155,22 +161,31 @@ def _in_vain(
     # The table's own counter says that its rows were read without an index.
     is_read = seen is not None and seen.grown("seq_rows") >= _WHOLE_RATIO * size
     times = counts["blocks"] / max(pages, 1)
-    if not is_read or times < _WHOLE_RATIO or size < _READ_MIN or not table.columns:
+    if not is_read or times < _WHOLE_RATIO or size < _READ_MIN:
         return None
     read = size if times < 1.5 else size * times
-    column = min(table.columns, key=lambda facts_of: facts_of.expected_ratio or 1.0)
-    useful = counts["rows"] if facts.parts.returns_what_it_finds else None
-    values = column.condition.values
-    if useful is None and column.expected_ratio is not None and values is not None:
-        useful = min(1.0, column.expected_ratio * values) * size
+    column = min(table.columns, key=lambda facts_of: facts_of.expected_ratio or 1.0, default=None)
+    shape = _shape(table, column)
+    useful = counts["rows"] if facts.parts.returns_what_it_finds or _is_random(shape) else None
+    if useful is None and column is not None and column.expected_ratio is not None:
+        values = column.condition.values
+        useful = values and min(1.0, column.expected_ratio * values) * size
     if useful is None or useful > _USEFUL_RATIO_MAX * read:
+        return None
+    if shape is not None:
+        name, index = shape.shape.column, shape.index
+        kind, (why, step) = "no plain index helps", shape.shape.words(table.name, shape.index)
+    elif column is not None:
+        name, index = column.condition.indexed, column.index
+        kind = "index not used" if index else "index missing"
+        why, step = _why(table, column, useful, _invalid_index(evidence, table.name))
+    else:
         return None
     lost_s, share, alike = time_of_alike(evidence, known, query)
     text = " ".join(known.texts.get(query, "").split()) or f"query {query}"
-    why, step = _why(table, column, useful)
     reads = f"reads {read:,.0f} rows of {table.name} for {max(useful, 0):,.0f}"
     return IncidentFinding(
-        kind="index missing" if not column.index else "index not used",
+        kind=kind,
         said=f"{text}: {reads}",
         cost=f"{compact_ms(counts['ms'])} ms a call{_lately(counts)},"
         f" {counts['calls']:,.0f} calls"
@@ -184,12 +199,12 @@ def _in_vain(
         evidence={
             "query_id": str(query),
             "table": f"{table.schema}.{table.table}",
-            "columns": [column.condition.indexed],
+            "columns": [name],
             "rows_read": read,
             "rows_needed": useful,
             "ms_per_call": counts["ms"],
             "calls": counts["calls"],
-            "index": column.index,
+            "index": index,
         },
     )
 
@@ -200,7 +215,31 @@ def _lately(counts: Mapping[str, float]) -> str:
     return f" in the last seconds ({compact_ms(counts['ms_before'])} over the whole watch)"
 
 
-def _why(table: TableFacts, column: ColumnFacts, useful: float) -> tuple[str, str]:
+def _shape(table: TableFacts, column: ColumnFacts | None) -> ShapeFacts | None:
+    """Return the shape for which a table is read whole; None if an index on `column` would do."""
+    ratio = 1.0 if column is None or column.index else column.expected_ratio or 1.0
+    if ratio <= _USEFUL_RATIO_MAX:
+        return None
+    return next(iter(table.shapes), None)
+
+
+def _is_random(shape: ShapeFacts | None) -> bool:
+    return shape is not None and shape.shape.meaning is RANDOM
+
+
+def _invalid_index(evidence: IncidentEvidence, table: str) -> str:
+    """Return the name of an index of a table that is not valid, or ""."""
+    for seen in evidence.now("objects"):
+        name, _, of_table = str(seen.last["object"]).partition(" on ")
+        is_here = of_table.removeprefix("public.") == table
+        if is_here and seen.last["kind"] == "index that is not valid":
+            return name
+    return ""
+
+
+def _why(
+    table: TableFacts, column: ColumnFacts, useful: float, invalid: str = ""
+) -> tuple[str, str]:
     where = f"{table.name}({column.condition.indexed})"
     expects = ""
     if column.how == "EXPLAIN" and column.expected_ratio is not None:
@@ -214,11 +253,25 @@ def _why(table: TableFacts, column: ColumnFacts, useful: float) -> tuple[str, st
             f" statement keeps one plan for all values, and this value is rare{expects}",
             "plan_cache_mode = force_custom_plan for its role; or no prepared statement for it",
         )
+    if column.index and "Index" in column.node:
+        return (
+            f"index {column.index} begins with {where} and is not used, but the planner would use"
+            f" it: hypothesis, the value has another type than the column{expects}",
+            f"see in the application which type it sends, such as numeric for an integer;"
+            f" else ANALYZE {table.name}",
+        )
     if column.index:
         return (
             f"index {column.index} begins with {where} and is not used: hypothesis, statistics or"
             f" settings mislead the planner{expects}",
             f"ANALYZE {table.name}; then EXPLAIN the statement with its values",
+        )
+    if invalid:
+        return (
+            f"no valid index begins with {where}; index {invalid} is not valid, so no statement"
+            f" uses it{expects}",
+            f"if pg_stat_progress_create_index does not show it, its creation failed: REINDEX INDEX"
+            f" CONCURRENTLY {invalid}, on a copy first",
         )
     return (
         f"no index begins with {where}: hypothesis{expects}",

@@ -11,13 +11,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from pgdyno.errors import PgdynoError
 from pgdyno.features.doctor.session import read_only
-from pgdyno.features.watch.incident.conditions import ColumnCondition, Restricted, restricted
+from pgdyno.features.watch.incident.conditions import (
+    ColumnCondition,
+    Restricted,
+    ShapedColumn,
+    restricted,
+)
+from pgdyno.features.watch.incident.shapes import OTHER_TYPE
 from pgdyno.measure.statement_texts import SCHEMA_SQL, TEXTS_SQL
 from pgdyno.observe.session import ServerSession
 from pgdyno.server.grammar import sql_name
@@ -64,6 +71,15 @@ _EXPLAIN = (
 )
 
 
+# With a value of such a type, the server converts columns of these types in each row.
+_CONVERTED = {
+    "numeric": ("smallint", "integer", "bigint"),
+    "float4": ("smallint", "integer", "bigint", "numeric"),
+    "float8": ("smallint", "integer", "bigint", "numeric"),
+    "text": ("character",),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnFacts:
     """A restricted column: the index that begins with it, "" if none does.
@@ -80,8 +96,19 @@ class ColumnFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class ShapeFacts:
+    """A shape of a condition on a table. `index`: one that begins with its column, or ""."""
+
+    shape: ShapedColumn
+    index: str
+
+
+@dataclass(frozen=True, slots=True)
 class TableFacts:
-    """A table of a statement. `toast_pages_count`: of its values outside of its rows."""
+    """A table of a statement. `toast_pages_count`: of its values outside of its rows.
+
+    `shapes`: conditions on it that no ordinary index helps.
+    """
 
     schema: str
     table: str
@@ -89,6 +116,7 @@ class TableFacts:
     pages_count: int
     columns: tuple[ColumnFacts, ...]
     toast_pages_count: int = 0
+    shapes: tuple[ShapeFacts, ...] = ()
 
     @property
     def name(self) -> str:
@@ -158,13 +186,17 @@ def _table(session: ServerSession, schema: str, table: str, parts: Restricted) -
     if not rows:
         return None
     oid, _, tuples, pages, toast_pages, may_read, is_plain = rows[0]
-    columns = []
+    columns: list[ColumnFacts] = []
+
+    def about(column: str, function: str = "") -> list[tuple[Any, ...]]:
+        begins = f"{function}(%{column}%"
+        asked = [function, function, begins, schema, table, oid]
+        return session.fetch(COLUMN_SQL, [*asked, column])
+
     for condition in dict.fromkeys(parts.conditions):
         if condition.table not in ("", table):
             continue
-        begins = f"{condition.function}(%{condition.column}%"
-        asked = [condition.function, condition.function, begins, schema, table, oid]
-        of_column = session.fetch(COLUMN_SQL, [*asked, condition.column])
+        of_column = about(condition.column, condition.function)
         if not of_column:
             continue
         kind, is_own_type, index, distinct = of_column[0]
@@ -176,7 +208,24 @@ def _table(session: ServerSession, schema: str, table: str, parts: Restricted) -
             count = distinct if distinct > 0 else -distinct * max(tuples, 1)
             facts = ColumnFacts(condition, str(index), 1 / max(count, 1), "statistics")
         columns.append(facts)
-    return TableFacts(schema, table, float(tuples), int(pages), tuple(columns), int(toast_pages))
+    shapes = []
+    for shape in dict.fromkeys(parts.shapes):
+        of_column = about(shape.column) if shape.column else []
+        is_here = bool(of_column) if shape.column else len(parts.tables) == 1
+        if shape.table not in ("", table) or not is_here:
+            continue
+        if shape.meaning is OTHER_TYPE and of_column[0][0] not in _CONVERTED.get(shape.detail, ()):
+            continue
+        shapes.append(ShapeFacts(shape, str(of_column[0][2]) if of_column else ""))
+    return TableFacts(
+        schema,
+        table,
+        float(tuples),
+        int(pages),
+        tuple(columns),
+        toast_pages_count=int(toast_pages),
+        shapes=tuple(shapes),
+    )
 
 
 def _explained(

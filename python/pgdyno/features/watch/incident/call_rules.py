@@ -1,0 +1,227 @@
+"""Findings about statements that read no more than they need and are slow: what a call does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pgdyno.features.watch.incident.conditions import restricted
+from pgdyno.features.watch.incident.evidence import IncidentEvidence, number
+from pgdyno.features.watch.incident.finding import IncidentFinding
+from pgdyno.features.watch.incident.lock_rules import address_line, cost_words, session_name
+from pgdyno.features.watch.incident.statement_rules import (
+    KnownStatements,
+    counts_of,
+    short_text,
+    time_of,
+    worth_asking,
+)
+from pgdyno.features.watch.incident.table_facts import StatementFacts
+from pgdyno.quantities import compact_ms, counted, percent, seconds
+from pgdyno.server.grammar import sql_name
+
+# Other causes may take more: what such a call does is certain.
+_SHARE_MIN = 0.1
+# On average; below, a server that has little to do would have a finding.
+_SESSIONS_MIN = 0.25
+_CALLS_MIN = 10
+LONG_S = 30.0
+_ROWS_MANY = 10_000
+_BLOCKS_MANY = 200
+_CPU_MS_MIN = 5.0
+# At most this part of the CPU time of a call is execution; the rest comes before.
+_EXECUTED_RATIO = 1 / 3
+_ON_CPU_RATIO = 0.8
+# Reading a block that is in memory, or returning a row, takes a hundredth of this.
+_MS_PER_PIECE = 0.5
+_CHANGING = ("INSERT", "UPDATE", "DELETE", "MERGE", "COPY")
+
+
+@dataclass(frozen=True, slots=True)
+class MeanCall:
+    """What one call of a statement does. `cpu_ms`: sampled without a wait, also before execution.
+
+    `cpu_sessions_count`: sessions on a CPU at one moment, of all statements.
+    """
+
+    text: str
+    calls_count: float
+    exec_ms: float
+    rows_count: float
+    blocks_count: float
+    cpu_ms: float
+    cpu_ratio: float
+    cpu_sessions_count: float
+    calls_per_s: float
+    facts: StatementFacts | None
+
+    @property
+    def verb(self) -> str:
+        """Return the first word of the statement."""
+        return self.text.partition(" ")[0].upper()
+
+
+@dataclass(frozen=True, slots=True)
+class CallMeaning:
+    """What a call does that costs its time, and the next step."""
+
+    kind: str
+    said: str
+    next_step: str
+
+
+def slow_calls(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[IncidentFinding]:
+    """Yield a finding for each statement with much time, if its calls tell what they do."""
+    for query in worth_asking(evidence):
+        lost_s, share = time_of(evidence, query)
+        if share < _SHARE_MIN or lost_s < _SESSIONS_MIN * evidence.seconds:
+            continue
+        call = _call(evidence, known, query)
+        meaning = call and next((made for rule in _MEANINGS if (made := rule(call))), None)
+        if not call or not meaning:
+            continue
+        text = short_text(call.text)
+        yield IncidentFinding(
+            kind=meaning.kind,
+            said=f"{text}: {meaning.said}",
+            cost=f"{compact_ms(call.exec_ms)} ms a call, {call.calls_count:,.0f} calls; "
+            + cost_words(lost_s, evidence).replace(" lost", ""),
+            lost_s=lost_s,
+            share_ratio=share,
+            next_step=meaning.next_step,
+            answer=f"{text} takes {percent(share)} of DB time: {meaning.said}",
+            evidence={
+                "query_id": str(query),
+                "ms_per_call": call.exec_ms,
+                "calls": call.calls_count,
+            },
+        )
+
+
+def long_statements(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
+    """Yield a finding for each session whose one statement does not end and takes much time.
+
+    The server counts a statement when it ends, so other rules know nothing of it.
+    """
+    for seen in evidence.now("holds"):
+        row, query = seen.last, int(seen.last["query_id"] or 0)
+        age_s, text = number(row, "state_age_ns") / 1e9, str(row["statement"])
+        lost_s, share = time_of(evidence, query) if query else (0.0, 0.0)
+        if row["state"] != "active" or age_s < LONG_S or share < _SHARE_MIN or not text:
+            continue
+        parts = restricted(text)
+        shape = next(iter(parts.shapes), None) if parts else None
+        [table] = parts.tables[:1] if parts else [("", "")]
+        why, step = shape.words(sql_name(*table)) if shape else ("", "EXPLAIN it, on a copy first")
+        said = f"{session_name(row)} has been executing one statement for {seconds(round(age_s))}"
+        yield IncidentFinding(
+            kind="long statement",
+            said=f"{said}: {short_text(text)}",
+            cost=cost_words(lost_s, evidence).replace(" lost", ""),
+            lost_s=lost_s,
+            share_ratio=share,
+            since_s=age_s,
+            lines=((f"{why}: hypothesis",) if why else ()) + tuple(address_line(row)),
+            next_step=f"if nobody needs it, SELECT pg_cancel_backend({row['pid']}); {step}",
+            answer=f"{said}; {percent(share)} of DB time: {short_text(text)}",
+            evidence={"query_id": str(query), "pid": int(row["pid"])},
+        )
+
+
+def _call(evidence: IncidentEvidence, known: KnownStatements, query: int) -> MeanCall | None:
+    """Return the average call; None if the counts cover too little of the watch."""
+    counts = counts_of(evidence, query)
+    counted_ns = (
+        max(
+            int(seen.last["time_ns"]) - int(seen.first["time_ns"])
+            for (_, query_id), seen in evidence.seen("statements").items()
+            if query_id == query
+        )
+        if counts
+        else 0
+    )
+    text = " ".join(known.texts.get(query, "").split())
+    if counts is None or counts["calls"] < _CALLS_MIN or not text:
+        return None
+    if "ms_before" in counts or counted_ns / 1e9 < evidence.seconds / 2:
+        return None
+    events = dict(evidence.tally.total.by_statement.get(query, {}))
+    on_cpu, everything = events.get("", 0), evidence.tally.total.by_event.total()
+    sessions_s = evidence.db_time_s / everything if everything else 0.0
+    per_second = counts["calls"] / (counted_ns / 1e9)
+    return MeanCall(
+        text=text,
+        calls_count=counts["calls"],
+        exec_ms=counts["ms"],
+        rows_count=counts["rows"],
+        blocks_count=counts["blocks"],
+        cpu_ms=1e3 * on_cpu * sessions_s / evidence.seconds / per_second,
+        cpu_ratio=on_cpu / max(sum(events.values()), 1),
+        cpu_sessions_count=evidence.in_events("".__eq__) / evidence.seconds,
+        calls_per_s=per_second,
+        facts=known.facts.get(query),
+    )
+
+
+def _planned(call: MeanCall) -> CallMeaning | None:
+    before_ms = call.cpu_ms - call.exec_ms
+    if before_ms < _CPU_MS_MIN or call.exec_ms > _EXECUTED_RATIO * call.cpu_ms:
+        return None
+    step = "a prepared statement is planned once (with PgBouncer: max_prepared_statements)"
+    return CallMeaning(
+        "planning",
+        f"{percent(before_ms / call.cpu_ms)} of its time is planning: {compact_ms(before_ms)} ms"
+        f" before the {compact_ms(call.exec_ms)} ms of execution",
+        f"{step}; fewer tables, partitions and list values in one statement; if plans read many"
+        " dead index entries, VACUUM",
+    )
+
+
+def _returns_much(call: MeanCall) -> CallMeaning | None:
+    if call.rows_count < _ROWS_MANY or call.verb in _CHANGING:
+        return None
+    return CallMeaning(
+        "many rows are returned",
+        f"returns {call.rows_count:,.0f} rows in each call, {call.calls_per_s:.2g} calls/s",
+        "let the server choose the rows (WHERE, LIMIT), and name the columns that are needed",
+    )
+
+
+def _counts_all(call: MeanCall) -> CallMeaning | None:
+    facts = call.facts
+    if facts is None or not facts.parts.sums or not facts.parts.takes_all:
+        return None
+    if len(facts.parts.tables) != 1 or len(facts.tables) != 1 or call.blocks_count < _BLOCKS_MANY:
+        return None
+    rows = max(facts.tables[0].rows_count, 0.0)
+    return CallMeaning(
+        "a whole table is counted",
+        f"counts or sums all {rows:,.0f} rows of {facts.tables[0].name} in each call,"
+        f" {call.calls_per_s:.2g} calls/s",
+        "ask less often; keep the number in a separate row; or an estimate: reltuples of pg_class",
+    )
+
+
+def _computes(call: MeanCall) -> CallMeaning | None:
+    # If sessions wait for a core, a call lasts longer and computes as little.
+    own_ms = call.exec_ms / max(1.0, call.cpu_sessions_count)
+    if call.cpu_ratio < _ON_CPU_RATIO or own_ms < _CPU_MS_MIN:
+        return None
+    # A join of a large table with itself computes much, too.
+    if call.blocks_count >= _BLOCKS_MANY or own_ms < _MS_PER_PIECE * (
+        call.blocks_count + call.rows_count
+    ):
+        return None
+    reason = "a function or an expression in it"
+    if call.verb in _CHANGING:
+        reason = "a trigger, a check or a default"
+    return CallMeaning(
+        "computing",
+        f"uses the CPU for {compact_ms(call.exec_ms)} ms, and reads only"
+        f" {counted(round(call.blocks_count), 'block')}: hypothesis, {reason} computes",
+        "EXPLAIN (ANALYZE) on a copy shows the time of triggers; with track_functions = pl,"
+        " pg_stat_user_functions has the time of functions",
+    )
+
+
+_MEANINGS = (_planned, _returns_much, _counts_all, _computes)
