@@ -31,7 +31,6 @@ NOT_UNIQUE = "an index that is not unique"
 _DELETED = (
     f"the same index without the rows that repeat, at most {percent(DELETED_MAX)} of the table"
 )
-_TABLE_KINDS = ("table", "partition")
 # Names of these may belong to somebody: then nothing is made.
 _NAMED = frozenset(
     (
