@@ -8,7 +8,7 @@ import pytest
 from tests.cli.stable import kept, lost, promises
 from tests.tidy.source import ROOT
 
-from pgdyno.cli import main
+from pgdyno.cli import main, measure
 from pgdyno.features.capture.file import read as read_capture
 from pgdyno.spec.file import read_spec
 from pgdyno.store.files import FORMAT_VERSION
@@ -55,4 +55,4 @@ def test_a_promise_that_is_broken_is_named() -> None:
 
 
 def test_exit_codes_are_those_of_the_program() -> None:
-    assert (main.EXIT_USAGE, main.EXIT_FAILURES, main.EXIT_NOT_VALID) == (1, 2, 3)
+    assert (main.EXIT_USAGE, main.EXIT_FAILURES, measure.EXIT_NOT_VALID) == (1, 2, 3)

@@ -6,7 +6,7 @@ import numpy as np
 
 from pgdyno.analysis.findings import LateFindings, PhaseFindings
 from pgdyno.analysis.histogram import Histogram, late_share
-from pgdyno.loop.load_numbers import LoadNumbers, as_histogram, seconds_of
+from pgdyno.loop.load_numbers import LoadNumbers, as_histogram, latency_seconds
 from pgdyno.spec.planned import PlannedRun
 from pgdyno.spec.workload import Workload
 from pgdyno.store.stored_run import StoredRun
@@ -23,7 +23,7 @@ def late_of(stored: StoredRun, numbers: LoadNumbers, workload: Workload) -> Late
     # number of transactions is exact.
     never_count = numbers.counts.unfinished + numbers.counts.not_started
     ages = np.zeros(never_count, dtype=np.int64)
-    share = late_share(seconds_of(stored, "latency"), limit_ns, seed=_SEED, unfinished_ages_ns=ages)
+    share = late_share(latency_seconds(stored), limit_ns, seed=_SEED, unfinished_ages_ns=ages)
     total = numbers.counts.completed + never_count
     return LateFindings(limit_ns / 1e6, round(share.value * total), total, share)
 

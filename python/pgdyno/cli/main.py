@@ -25,7 +25,6 @@ from pgdyno.process import cleanup, signals
 
 EXIT_USAGE = 1
 EXIT_FAILURES = 2
-EXIT_NOT_VALID = 3
 EXIT_INTERNAL = 2
 
 _CORE: dict[str, str] = {

@@ -17,7 +17,6 @@ U16_MAX = 2**16 - 1
 U32_MAX = 2**32 - 1
 U64_MAX = 2**64 - 1
 
-U8 = Annotated[int, Field(ge=0, le=255)]
 U16 = Annotated[int, Field(ge=0, le=U16_MAX)]
 U32 = Annotated[int, Field(ge=0, le=U32_MAX)]
 U64 = Annotated[int, Field(ge=0, le=U64_MAX)]

@@ -136,7 +136,7 @@ def script_findings(stored: StoredRun, numbers: LoadNumbers) -> tuple[ScriptFind
                 tps=_tps(by_script[:, index], interval_ns, script.counts.completed, spent_ns),
                 latency=numbers.latency
                 if is_known
-                else _latency(seconds_of(stored, "latency", only), ()),
+                else _latency(latency_seconds(stored, only), ()),
                 statements=statement_findings(stored, shape, index),
                 program=shape.program,
                 rolled_back_count=script.counts.rolled_back,
@@ -165,13 +165,9 @@ def type_latencies_ms(numbers: LoadNumbers) -> dict[str, float]:
     return by_name
 
 
-def seconds_of(
-    stored: StoredRun, measured: str, script: int | None = None, statement: int | None = None
-) -> list[Histogram]:
-    """Return the distributions of the measured phase, one a second, in time order."""
-    return [
-        as_histogram(second) for second in measured_seconds(stored, measured, script, statement)
-    ]
+def latency_seconds(stored: StoredRun, script: int | None = None) -> list[Histogram]:
+    """Return the latencies of the measured phase, one distribution a second, in time order."""
+    return [as_histogram(second) for second in measured_seconds(stored, "latency", script)]
 
 
 def measured_seconds(

@@ -12,8 +12,6 @@ from pgdyno.plan.history import TurnValues
 from pgdyno.spec.planned import PlannedRun
 from pgdyno.store.stored_run import StoredRun
 
-METRICS_OF_TURNS = ("tps", "wal_per_tx")
-"""What a turn can be measured by; the others need whole runs."""
 # A turn without any transaction is slow, not unknown.
 _LEAST_COUNT = 0.5
 

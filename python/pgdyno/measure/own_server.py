@@ -13,7 +13,7 @@ from pgdyno.engine.engine_facts import engine_facts
 from pgdyno.engine.records import ScriptShape
 from pgdyno.errors import PgdynoError, RefusedError, ServerError, SpecError
 from pgdyno.measure.host_access import command_to_host, console_of, way_unused
-from pgdyno.measure.pooler_found import is_pooler, pooler_at
+from pgdyno.measure.pooler_found import pooler_at
 from pgdyno.measure.setup import Setup
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.programs.registry import part_of_files
@@ -47,7 +47,7 @@ def reached(setup: Setup, target: Target, *, dsn: str | None = None) -> UnderTes
     server = experiment.server
     with connect(target, verb=setup.verb, patient=True) as connection:
         target = pinned(target, connection)
-        is_pooled, loaded = is_pooler(connection), _place_of(connection)
+        is_pooled, loaded = connection.is_pooled, _place_of(connection)
         _refuse_where_writes_fail(connection, target, setup, dsn)
         _refuse_without_prewarm(connection, experiment)
     dataset = _dataset_of_the_load(setup, target, dsn)

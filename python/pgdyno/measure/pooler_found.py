@@ -47,11 +47,6 @@ class PoolerFound:
         )
 
 
-def is_pooler(connection: Connection) -> bool:
-    """Return whether the connection leads to a pooler: its backend belongs to another client."""
-    return connection.is_pooled
-
-
 def pooler_at(
     target: Target, named: Target | None, verb: str, progress: RunProgress, observe: str | None
 ) -> PoolerFound:

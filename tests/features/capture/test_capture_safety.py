@@ -21,7 +21,7 @@ from pgdyno.features.capture.model import (
     Returned,
     Source,
 )
-from pgdyno.features.capture.safety import harmless, refuse_other_loads, refuse_other_statements
+from pgdyno.features.capture.safety import harmless, qualified, refuse_other_loads
 from pgdyno.features.capture.schema import SchemaObject
 from pgdyno.spec.experiment import Script
 
@@ -36,7 +36,7 @@ def with_object(**fields: Any) -> Capture:
 
 def test_captures_as_pgdyno_writes_them_pass() -> None:
     for capture in (tpcb_capture(), shop_capture()):
-        refuse_other_statements(capture, file="a.capture")
+        qualified(capture, file="a.capture")
         refuse_other_loads(capture, file="a.capture")
 
 
@@ -66,7 +66,7 @@ def test_captures_as_pgdyno_writes_them_pass() -> None:
 )  # fmt: skip
 def test_a_schema_that_does_more_is_refused_before_anything_is_sent(fields: dict[str, Any]) -> None:
     with pytest.raises(SpecError):
-        refuse_other_statements(with_object(**fields), file="a.capture")
+        qualified(with_object(**fields), file="a.capture")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_name_that_is_more_than_a_name_is_refused(change: dict[str, str]) -> N
     column = capture.columns[0].model_copy(update=change)
     changed = capture.model_copy(update={"columns": (column, *capture.columns[1:])})
     with pytest.raises(SpecError):
-        refuse_other_statements(changed, file="a.capture")
+        qualified(changed, file="a.capture")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_counter_of_a_column_that_is_not_captured_is_refused(table: str, colum
     of = Counter(table="public.pgbench_branches", column="bbalance", group=("bid",), keys=(key,))
     capture = tpcb_capture().model_copy(update={"counters": (of,)})
     with pytest.raises(SpecError, match="a counter with public"):
-        refuse_other_statements(capture, file="a.capture")
+        qualified(capture, file="a.capture")
 
 
 @pytest.mark.parametrize(

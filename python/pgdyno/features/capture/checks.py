@@ -17,7 +17,6 @@ _CAST = re.compile(
 )
 _COMPARED = re.compile(r"""^("[^"]*"|\w+) (>=|<=|<>|>|<|=) (-?[\d.]+|'[^']*')$""")
 _LISTED = re.compile(r"""^("[^"]*"|\w+) = ANY ARRAY\[(.*)\]$""")
-_WHOLE = re.compile(r"-?\d+")
 _OPERATORS = {
     ">=": operator.ge,
     "<=": operator.le,

@@ -25,7 +25,6 @@ if wanted.body:
     from pgdyno.server.target import Target
     from pgdyno.spec.dataset import CaptureDataset, CaptureLoading
 
-CAPTURE = "capture"
 _HELP = """Make the tables of a capture, filled from their statistics.
 
     The tables have the same columns, keys and indexes as the captured tables. The values of their

@@ -87,7 +87,6 @@ class _Keys:
         self.foreign = foreign_keys(capture)
         for name, refers in _counted_together(capture, self.foreign):
             self.foreign.setdefault(name, []).append(refers)
-        self._referring: set[tuple[str, str]] = set()
 
     def refer(self) -> None:
         """Make ranks of the columns with a foreign key of one column."""

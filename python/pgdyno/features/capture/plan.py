@@ -34,7 +34,6 @@ _DELETED = (
 )
 # What the patterns here take for something else: escapes, dollar quotes and comments.
 _UNSURE = re.compile(r"[\\$]|--|/\*")
-_TABLE_KINDS = ("table", "partition")
 # Names of these may belong to somebody: then nothing is made.
 _NAMED = frozenset(
     (

@@ -157,18 +157,11 @@ _NOT_IN_BLOCKS = re.compile(
 _CONSTANT_IN_BLOCK = re.compile(r"'(?:[^']|'')*'|\b\d[\w.]*")
 
 
-def refuse_other_statements(capture: Capture, *, file: str) -> None:
-    """Check every statement and every name of the schema.
-
-    Raises: SpecError with the object and what it would do.
-    """
-    qualified(capture, file=file)
-
-
 def qualified(capture: Capture, *, file: str) -> Capture:
     """Return the capture with the schema in each name of a relation in its statements.
 
-    Raises: SpecError with the object and what it would do, as `refuse_other_statements`.
+    Every statement and every name of the schema is checked.
+    Raises: SpecError with the object and what it would do.
     """
     names = ObjectNames(capture.objects, capture.columns)
     try:

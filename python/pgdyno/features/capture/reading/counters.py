@@ -81,7 +81,7 @@ class CountersOfLoad:
         self, template: Template, number: int, source: OfColumn, counters: Sequence[Counter]
     ) -> Returned | None:
         """Return the counter that an earlier step read, of the same group as the keys of a step."""
-        roots = self._roots(template, number, "equal")
+        roots = self._roots(template, number)
         for counter in counters:
             for key in counter.keys:
                 if (key.table, key.column) != (source.table, source.column):
@@ -92,19 +92,19 @@ class CountersOfLoad:
                     place = (counter.table, counter.column)
                     if known is None or place not in known.outputs:
                         continue
-                    asked = self._roots(template, step, "equal")
+                    asked = self._roots(template, step)
                     if [asked.get(name) for name in counter.group] == group and None not in group:
                         return Returned(step=step, column=known.outputs.index(place))
         return None
 
-    def _roots(self, template: Template, number: int, use: str) -> dict[str, object]:
-        """Return where the values come from that a step uses in this way, by column."""
+    def _roots(self, template: Template, number: int) -> dict[str, object]:
+        """Return where the values come from that a step compares with columns, by column."""
         parsed = self._parsed.get(template.steps[number].statement)
         uses = parsed.parameters.items() if parsed is not None else ()
         return {
             own.column: _root(template, number, position - 1)
             for position, own in uses
-            if own.use == use
+            if own.use == "equal"
         }
 
     @staticmethod
