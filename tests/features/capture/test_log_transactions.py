@@ -40,7 +40,10 @@ def entry(session: str, second: float, text: str, values: Sequence[str | None] =
     return said
 
 
-def capture_of(folder: Path, text: str, raw: log.Raw | None = None) -> Capture:
+def capture_of(
+    folder: Path, text: str, raw: log.Raw | None = None, *, types: Sequence[str] = ()
+) -> Capture:
+    """Args: types, of the parameters of all statements."""
     path = folder / "a.log"
     path.write_text(text)
     known = tpcb_capture(1)
@@ -49,7 +52,9 @@ def capture_of(folder: Path, text: str, raw: log.Raw | None = None) -> Capture:
         columns.setdefault(column.table, []).append(column.column)
     request = log.LogRequest([path], "core", prefix="%m [%p] %u@%d %c ")
     logged = log.Logged(request, Names(columns, ["public"]))
-    return logged.joined(known, lambda texts: {}, raw or {}, MeansOfStatements(()))
+    return logged.joined(
+        known, lambda texts: dict.fromkeys(texts, types), raw or {}, MeansOfStatements(())
+    )
 
 
 def texts(capture: Capture, template: Template) -> list[str]:

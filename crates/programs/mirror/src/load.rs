@@ -235,9 +235,22 @@ pub enum ParameterSource {
         statement: u32,
         column: u32,
     },
-    /// A value of a composite type.
+    /// A value of a composite type or, with names, a JSON object.
     Record {
         fields: Vec<ParameterSource>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        names: Vec<String>,
+        /// Places of fields that stand in the JSON as they are; the others are texts.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        bare: Vec<u32>,
+    },
+    /// What the value of an earlier parameter of this step decides; in a list, the element of the
+    /// same place. Without a case for the value it is `otherwise`.
+    Cases {
+        /// Counted from 0.
+        parameter: u32,
+        cases: Vec<Case>,
+        otherwise: Box<ParameterSource>,
     },
     /// An array.
     List {
@@ -252,12 +265,25 @@ pub enum ParameterSource {
         /// All elements are the same value.
         #[serde(default)]
         is_one_value: bool,
-        /// No element occurs twice: of equal ones, one is left.
+        /// No element but null occurs twice: of equal ones, one is left.
         #[serde(default)]
         is_distinct: bool,
         #[serde(default)]
         is_sorted: bool,
+        /// It is a list in JSON, and not an array. Its elements are objects or numbers.
+        #[serde(default)]
+        is_json: bool,
     },
+}
+
+/// A value of another parameter, and the source that belongs to it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    /// Absent = null.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    pub source: ParameterSource,
 }
 
 /// A column of a row, and the parameter whose value it has.

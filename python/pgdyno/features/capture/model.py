@@ -323,10 +323,34 @@ class Taken(CapturePart):
 
 
 class Record(CapturePart):
-    """A value of a composite type."""
+    """A value of a composite type; with `names`, a JSON object.
+
+    `bare`: fields, from 0, that stand in the JSON as they are; the others are texts.
+    """
 
     origin: Literal["record"] = Field("record", alias="from")
     fields: tuple[Source, ...]
+    names: tuple[str, ...] = ()
+    bare: tuple[Position, ...] = ()
+
+
+class Case(CapturePart):
+    """A value of another parameter, None for NULL, and the source that belongs to it."""
+
+    value: str | None
+    source: Source
+
+
+class Cases(CapturePart):
+    """What the value of an earlier parameter of the step decides, from 0.
+
+    In a list, its element at the same place. `otherwise`: for all other values.
+    """
+
+    origin: Literal["cases"] = Field("cases", alias="from")
+    parameter: int
+    cases: tuple[Case, ...]
+    otherwise: Source
 
 
 class ListOf(CapturePart):
@@ -334,7 +358,7 @@ class ListOf(CapturePart):
 
     `as_long_as`: an earlier parameter of the step, from 0, whose array has as many elements.
     `count`: how many elements, if that follows from an earlier step. `is_one_value`: all elements
-    are the same. `is_distinct`: no element occurs twice.
+    are the same. `is_distinct`: no element but NULL occurs twice. `is_json`: it is a list in JSON.
     """
 
     origin: Literal["list"] = Field("list", alias="from")
@@ -345,6 +369,7 @@ class ListOf(CapturePart):
     is_one_value: bool = False
     is_distinct: bool = False
     is_sorted: bool = False
+    is_json: bool = False
 
 
 Source: TypeAlias = Annotated[
@@ -361,6 +386,7 @@ Source: TypeAlias = Annotated[
     | Turn
     | Taken
     | Record
+    | Cases
     | ListOf,
     Field(discriminator="origin"),
 ]
@@ -394,6 +420,8 @@ def parts_of(source: Source) -> Iterator[Source]:
         inner = (source.of,)
     elif isinstance(source, Record):
         inner = source.fields
+    elif isinstance(source, Cases):
+        inner = (*(case.source for case in source.cases), source.otherwise)
     elif isinstance(source, Returned) and source.otherwise is not None:
         inner = (source.otherwise,)
     for part in inner:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pgdyno.features.capture.model import (
     Between,
     Capture,
+    Cases,
     Constant,
     Count,
     Drawn,
@@ -118,6 +119,8 @@ class _Writer:
         if isinstance(source, ListOf):
             value, expression = self._value(source.of, name)
             return f"ARRAY[{value}]", expression
+        if isinstance(source, Cases):
+            return self._value(source.otherwise, name)
         if isinstance(source, Taken | Record):
             return "NULL", ""
         if isinstance(source, Drawn):

@@ -36,7 +36,7 @@ impl Planner<'_> {
         let [list @ ParameterSource::List { of, .. }] = step.parameters.as_slice() else {
             return Err("is a COPY without a list of rows".into());
         };
-        let ParameterSource::Record { fields } = &**of else {
+        let ParameterSource::Record { fields, .. } = &**of else {
             return Err("is a COPY whose rows are not records".into());
         };
         let count = self.length(number, list)?;
@@ -49,7 +49,7 @@ impl Planner<'_> {
             let draw = self.draw(number, field, awaits)?;
             match draw {
                 Draw::Constant(_) | Draw::Drawn(_) | Draw::Fresh { .. } | Draw::Now { .. } => {}
-                Draw::Turn { .. } | Draw::Record(_) | Draw::Copy { take: Take::Value, .. } => {}
+                Draw::Turn { .. } | Draw::Record { .. } | Draw::Copy { take: Take::Value, .. } => {}
                 _ => return Err("is a COPY with a field that a row cannot have".into()),
             }
             draws.push((place, draw));

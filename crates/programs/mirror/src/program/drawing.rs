@@ -8,7 +8,7 @@ use pgdyno_script::Prng;
 use super::existing::Chosen;
 use super::keys::Keys;
 use super::number;
-use super::slots::{Element, Slots, elements, sort, write_record};
+use super::slots::{Element, Slots, elements, sort, write_json, write_record};
 use super::step::{Access, Draw, Length, Step};
 use pgdyno_engine::clock::now_ns;
 use pgdyno_engine::contract::job::ClockPair;
@@ -158,6 +158,15 @@ impl<'a> Drawing<'a> {
                 slots.set(slot, taken.as_deref());
                 return taken.is_some();
             }
+            Draw::Cases { slot: from, cases, otherwise } => {
+                let Some(value) = slots.get(*from) else { return false };
+                let chosen = case_of(value, cases, otherwise);
+                return self.parameter(chosen, slot, slots);
+            }
+            Draw::Record { .. } => match self.element(draw, slots.turn as u64, slots, &[]) {
+                Some(record) => slots.set(slot, record.0.as_deref()),
+                None => return false,
+            },
             Draw::List { .. } => match self.list(draw, slots) {
                 Some(array) => slots.set(slot, Some(&array)),
                 None => return false,
@@ -192,11 +201,12 @@ impl<'a> Drawing<'a> {
                 }),
                 Chosen::Nothing => false,
             },
-            Draw::Record(fields) => {
+            Draw::Record { fields, .. } => {
                 write_record(out, fields, |field, value| self.value(field, value));
                 true
             }
-            Draw::Copy { .. }
+            Draw::Cases { .. }
+            | Draw::Copy { .. }
             | Draw::Either(_)
             | Draw::Linear { .. }
             | Draw::Between { .. }
@@ -209,29 +219,33 @@ impl<'a> Drawing<'a> {
 
     /// Return the text of an array; `None` if it needs a value that does not exist.
     fn list(&mut self, draw: &Draw, slots: &Slots) -> Option<Vec<u8>> {
-        let Draw::List { of, length, is_one_value, is_distinct, is_sorted } = draw else {
+        let Draw::List { of, length, is_one_value, is_distinct, is_sorted, is_json } = draw else {
             return None;
         };
         let count = match *length {
             Length::Known(number) => slots.number(number),
             Length::Drawn(counts) => counts.draw(self.random),
         };
-        let only = if *is_one_value { Some(self.element(of, 0, slots)?) } else { None };
+        let others = match **of {
+            Draw::Cases { slot, .. } => slots.get(slot).flatten().map(elements).unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        let only = if *is_one_value { Some(self.element(of, 0, slots, &others)?) } else { None };
         let mut elements = Vec::new();
         let mut seen = HashSet::new();
-        let is_taken = matches!(**of, Draw::Taken { .. });
+        let is_taken = takes(of);
         'places: for place in 0..count.min(LIST_MAX) {
             for _ in 0..if *is_distinct { TRIES_MAX } else { 1 } {
                 let element = match &only {
                     Some(element) => element.clone(),
-                    None => match self.element(of, place, slots) {
+                    None => match self.element(of, place, slots, &others) {
                         Some(element) => element,
                         // Other transactions have left no more values.
                         None if is_taken && !elements.is_empty() => break 'places,
                         None => return None,
                     },
                 };
-                if !*is_distinct || seen.insert(element.clone()) {
+                if !*is_distinct || element.0.is_none() || seen.insert(element.clone()) {
                     elements.push(element);
                     break;
                 }
@@ -241,13 +255,40 @@ impl<'a> Drawing<'a> {
             sort(&mut elements);
         }
         let mut array = Vec::new();
+        if *is_json {
+            let known = elements.iter().map(|element| element.0.as_deref().unwrap_or(b"null"));
+            array = [b"[", known.collect::<Vec<_>>().join(&b","[..]).as_slice(), b"]"].concat();
+            return Some(array);
+        }
         elements.as_slice().write(&mut array).then_some(array)
     }
 
     /// Draw one element of a list; `None` if it needs a value that does not exist.
-    fn element(&mut self, draw: &Draw, place: u64, slots: &Slots) -> Option<Element> {
+    ///
+    /// Args: others, the elements of the list that decides between cases.
+    fn element(
+        &mut self,
+        draw: &Draw,
+        place: u64,
+        slots: &Slots,
+        others: &[Element],
+    ) -> Option<Element> {
         let mut text = Vec::new();
         let is_there = match *draw {
+            Draw::Cases { ref cases, ref otherwise, .. } => {
+                let value = others.get(place as usize).and_then(|element| element.0.as_deref());
+                let chosen = case_of(value, cases, otherwise);
+                return self.element(chosen, place, slots, others);
+            }
+            Draw::Record { ref fields, ref names, ref bare } => {
+                let own = fields.iter().map(|field| self.element(field, place, slots, others));
+                let own: Vec<_> = own.collect::<Option<_>>()?;
+                match names.is_empty() {
+                    true => write_record(&mut text, &own, |field, out| field.write(out)),
+                    false => write_json(&mut text, names, &own, bare),
+                }
+                true
+            }
             Draw::Copy { slot, .. } => return Some(Element(slots.get(slot)?.map(Vec::from))),
             Draw::Turn { offset } => (place as i64 + offset).write(&mut text),
             Draw::Taken { queue } => {
@@ -282,5 +323,24 @@ impl<'a> Drawing<'a> {
             _ => return false,
         };
         slots.derive(from, slot, |text, out| number::write_linear(text, slope, offset, out))
+    }
+}
+
+/// Choose the case of a value.
+fn case_of<'a>(
+    value: Option<&[u8]>,
+    cases: &'a [(Option<String>, Draw)],
+    otherwise: &'a Draw,
+) -> &'a Draw {
+    let case = cases.iter().find(|(own, _)| own.as_deref().map(str::as_bytes) == value);
+    case.map_or(otherwise, |(_, draw)| draw)
+}
+
+/// Whether a value needs one that another transaction returned.
+fn takes(draw: &Draw) -> bool {
+    match draw {
+        Draw::Taken { .. } => true,
+        Draw::Record { fields, .. } => fields.iter().any(takes),
+        _ => false,
     }
 }

@@ -206,6 +206,23 @@ pub(super) fn write_record<T>(
     out.push(b')');
 }
 
+/// Append a JSON object. Args: bare, places of fields that are no texts.
+pub(super) fn write_json(out: &mut Vec<u8>, names: &[String], fields: &[Element], bare: &[usize]) {
+    let quoted = |text: &str| serde_json::Value::from(text).to_string().into_bytes();
+    out.push(b'{');
+    for (place, (name, Element(value))) in names.iter().zip(fields).enumerate() {
+        out.extend_from_slice(if place > 0 { b", " } else { b"" });
+        out.extend(quoted(name));
+        out.extend_from_slice(b": ");
+        match value {
+            None => out.extend_from_slice(b"null"),
+            Some(value) if bare.contains(&place) => out.extend_from_slice(value),
+            Some(value) => out.extend(quoted(&String::from_utf8_lossy(value))),
+        }
+    }
+    out.push(b'}');
+}
+
 /// Return the elements of the text of an array, which has one dimension.
 pub(super) fn elements(array: &[u8]) -> Vec<Element> {
     let inside = array.strip_prefix(b"{").and_then(|rest| rest.strip_suffix(b"}"));
@@ -258,6 +275,16 @@ mod tests {
             field.is_some()
         });
         assert_eq!(String::from_utf8(out).unwrap(), r#"("a",,"{\"b\": \"\\\"}")"#);
+    }
+
+    #[test]
+    fn a_json_object_has_its_texts_in_quotes_and_other_values_as_they_are() {
+        let mut out = Vec::new();
+        let names = ["id", "words", "number", "none"].map(String::from);
+        let fields = array(&[Some("17"), Some("a \"b\""), Some("8"), None]);
+        write_json(&mut out, &names, &fields, &[2]);
+        let written = String::from_utf8(out).unwrap();
+        assert_eq!(written, r#"{"id": "17", "words": "a \"b\"", "number": 8, "none": null}"#);
     }
 
     fn array(texts: &[Option<&str>]) -> Vec<Element> {

@@ -3,7 +3,7 @@
 use super::catalog::Wanted;
 use super::counts::{Counts, is_spread};
 use super::step::{Access, Counted, Draw, Length, Number, OfRow, Return};
-use crate::load::{Count, MirrorTemplate, ParameterSource, Pick, Take};
+use crate::load::{Case, Count, MirrorTemplate, ParameterSource, Pick, Take};
 use crate::values::Values;
 
 /// Plans the steps of one template.
@@ -32,15 +32,22 @@ impl KeysOfJob {
     pub(super) fn of_queues(templates: &[MirrorTemplate]) -> KeysOfJob {
         let mut keys = KeysOfJob::default();
         let steps = templates.iter().flat_map(|template| &template.steps);
-        for source in steps.flat_map(|step| &step.parameters) {
-            let source = match source {
-                ParameterSource::List { of, .. } => of,
-                source => source,
-            };
-            if let &ParameterSource::Taken { statement, column } = source
-                && !keys.taken.contains(&(statement, column))
-            {
-                keys.taken.push((statement, column));
+        let mut left: Vec<_> = steps.flat_map(|step| &step.parameters).collect();
+        left.reverse();
+        while let Some(source) = left.pop() {
+            match source {
+                ParameterSource::List { of, .. } => left.push(of),
+                ParameterSource::Record { fields, .. } => left.extend(fields),
+                ParameterSource::Cases { cases, otherwise, .. } => {
+                    left.push(otherwise);
+                    left.extend(cases.iter().map(|case| &case.source));
+                }
+                &ParameterSource::Taken { statement, column }
+                    if !keys.taken.contains(&(statement, column)) =>
+                {
+                    keys.taken.push((statement, column));
+                }
+                _ => {}
             }
         }
         keys
@@ -122,9 +129,26 @@ impl Planner<'_> {
             }
             &ParameterSource::Count(count) => Draw::Count(self.number(count)?),
             &ParameterSource::Turn { offset } => Draw::Turn { offset },
-            ParameterSource::Record { fields } => {
-                Draw::Record(self.fields(number, fields, awaits)?)
+            ParameterSource::Record { fields, names, bare } => {
+                if !names.is_empty() && names.len() != fields.len() {
+                    return Err("has a document whose fields have no names".into());
+                }
+                Draw::Record {
+                    fields: self.fields(number, fields, awaits)?,
+                    names: names.clone(),
+                    bare: bare.iter().map(|&place| place as usize).collect(),
+                }
             }
+            ParameterSource::Cases { parameter, cases, otherwise } => Draw::Cases {
+                slot: self.slot(number as u32, *parameter)?,
+                cases: cases
+                    .iter()
+                    .map(|Case { value, source }| {
+                        Ok((value.clone(), self.draw(number, source, awaits)?))
+                    })
+                    .collect::<Result<_, String>>()?,
+                otherwise: Box::new(self.draw(number, otherwise, awaits)?),
+            },
             ParameterSource::List { .. } => self.list(number, source, awaits)?,
         })
     }
@@ -157,7 +181,9 @@ impl Planner<'_> {
         source: &ParameterSource,
         awaits: &mut Vec<usize>,
     ) -> Result<Draw, String> {
-        let ParameterSource::List { of, is_one_value, is_distinct, is_sorted, .. } = source else {
+        let ParameterSource::List { of, is_one_value, is_distinct, is_sorted, is_json, .. } =
+            source
+        else {
             unreachable!("the caller has a list");
         };
         Ok(Draw::List {
@@ -166,6 +192,7 @@ impl Planner<'_> {
             is_one_value: *is_one_value,
             is_distinct: *is_distinct,
             is_sorted: *is_sorted,
+            is_json: *is_json,
         })
     }
 

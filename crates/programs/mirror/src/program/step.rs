@@ -121,10 +121,19 @@ pub(super) enum Draw {
     Count(Number),
     /// The number of the turn, or of the row of a COPY.
     Turn { offset: i64 },
-    /// A composite value.
-    Record(Vec<Draw>),
+    /// A composite value or, with names, a JSON object.
+    Record { fields: Vec<Draw>, names: Vec<String>, bare: Vec<usize> },
+    /// What the value in a slot decides, or the element of the same place; else the last one.
+    Cases { slot: usize, cases: Vec<(Option<String>, Draw)>, otherwise: Box<Draw> },
     /// An array.
-    List { of: Box<Draw>, length: Length, is_one_value: bool, is_distinct: bool, is_sorted: bool },
+    List {
+        of: Box<Draw>,
+        length: Length,
+        is_one_value: bool,
+        is_distinct: bool,
+        is_sorted: bool,
+        is_json: bool,
+    },
     /// One element of a list: a value of a column.
     Existing { keys: usize, access: Access },
 }

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from pgdyno.errors import SpecError
+from pgdyno.features.capture.arrays import items_in
 from pgdyno.features.capture.mirror.drawing import ColumnSamples
 from pgdyno.server.connect import Connection
 from pgdyno.server.grammar import statements_of
@@ -213,9 +214,7 @@ def _elements(columns: Sequence[ColumnOfTable], samples: ColumnSamples) -> Count
     counts: Counter[str] = Counter()
     for own in (own for own in columns if own.kind.endswith("[]")):
         for (value,) in samples.rows(own.table, [own.name]):
-            items = (value or "{}")[1:-1]
-            parts = re.findall(r'"((?:[^"\\]|\\.)*)"|([^,"{}]+)', items)
-            counts.update(quoted or plain for quoted, plain in parts)
+            counts.update(item for item in items_in(value or "{}") if item is not None)
     return counts
 
 

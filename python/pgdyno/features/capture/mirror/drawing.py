@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -13,8 +14,10 @@ from psycopg import sql
 
 from pgdyno.clock import read_pair
 from pgdyno.engine.distribution import Distribution
+from pgdyno.features.capture.arrays import items_in, quoted_items
 from pgdyno.features.capture.model import (
     Between,
+    Cases,
     Constant,
     Count,
     Drawn,
@@ -30,6 +33,7 @@ from pgdyno.features.capture.model import (
     Taken,
     Template,
     Turn,
+    parts_of,
 )
 from pgdyno.server.connect import Connection
 
@@ -139,7 +143,10 @@ class StepDrawing:
             case ListOf():
                 return self._list(step, source, own)
             case Record():
-                return _joined([self._draw(step, item, own) for item in source.fields], "()")
+                return self._record(step, source, own)
+            case Cases():
+                value = self._earlier(step, step, source.parameter, own)
+                return self._draw(step, source_of_case(source, value), own)
             case Returned():
                 return self._of_row(step, source, own)
             case Taken():
@@ -221,13 +228,34 @@ class StepDrawing:
         if isinstance(source.of, Turn):
             return _joined([str(source.of.offset + number) for number in range(length)], "{}")
         count = 1 if source.is_one_value else length
+        taken = [part for part in parts_of(source) if isinstance(part, Taken)]
+        others: Sequence[str | None] = ()
+        if isinstance(source.of, Cases):
+            others = items_in(self._earlier(step, step, source.of.parameter, own) or "{}")
         items: list[str | None] = []
-        for _ in range(count):
+        for number in range(count):
             # As in the load: if others have left no more values, the list is shorter.
-            if isinstance(source.of, Taken) and items and not self._given[_key(source.of)]:
+            if taken and items and not self._given[_key(taken[0])]:
                 break
-            items.append(self._draw(step, source.of, own))
-        return _joined(items * length if source.is_one_value else items, "{}")
+            of: Source = source.of
+            if isinstance(of, Cases):
+                of = source_of_case(of, others[number] if number < len(others) else None)
+            items.append(self._draw(step, of, own))
+        items = items * length if source.is_one_value else items
+        if source.is_json:
+            return "[" + ",".join("null" if item is None else item for item in items) + "]"
+        return _joined(items, "{}")
+
+    def _record(self, step: int, source: Record, own: Sequence[Source]) -> str:
+        fields = [self._draw(step, item, own) for item in source.fields]
+        if not source.names:
+            return _joined(fields, "()")
+        texts = [
+            "null" if field is None else field if place in source.bare else json.dumps(field)
+            for place, field in enumerate(fields)
+        ]
+        pairs = zip(source.names, texts, strict=True)
+        return "{" + ", ".join(f"{json.dumps(name)}: {text}" for name, text in pairs) + "}"
 
     def _fresh(self, source: Fresh) -> str:
         """Return a key that no row has: a number above all, or a text by chance."""
@@ -284,6 +312,12 @@ class StepDrawing:
         raise UnknownValueError
 
 
+def source_of_case(source: Cases, value: str | None) -> Source:
+    """Return the source that belongs to a value of the other parameter."""
+    known = (case.source for case in source.cases if case.value == value)
+    return next(known, source.otherwise)
+
+
 def _key(source: Taken) -> tuple[str, int]:
     return source.statement, source.column
 
@@ -329,13 +363,8 @@ def rows_of(
 
 def _joined(items: Row, brackets: str) -> str:
     """Return an array or a record as the server writes it."""
-    words = [
-        ("NULL" if brackets == "{}" else "")
-        if item is None
-        else '"' + item.replace("\\", "\\\\").replace('"', '\\"') + '"'
-        for item in items
-    ]
-    return brackets[0] + ",".join(words) + brackets[1]
+    null = "NULL" if brackets == "{}" else ""
+    return brackets[0] + quoted_items(items, null=null) + brackets[1]
 
 
 def work_of(plan: Mapping[str, Any]) -> tuple[float, float]:

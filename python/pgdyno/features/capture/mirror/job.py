@@ -29,6 +29,7 @@ from pgdyno.features.capture.mirror.replay import recording_document, templates_
 from pgdyno.features.capture.model import (
     REASONS,
     Capture,
+    Cases,
     Constant,
     Counters,
     ListOf,
@@ -309,6 +310,10 @@ class _Sources:
         elif isinstance(source, Record):
             for field, part in zip(source.fields, given["fields"], strict=True):
                 self.put(field, part)
+        elif isinstance(source, Cases):
+            self.put(source.otherwise, given["otherwise"])
+            for case, part in zip(source.cases, given["cases"], strict=True):
+                self.put(case.source, part["source"])
 
 
 def _steps(

@@ -201,6 +201,19 @@ FUNCTIONS_SQL = (
     " WHERE i.classid = 'pg_catalog.pg_proc'::regclass AND i.objid = p.oid AND i.deptype = 'i')"
     f" AND {_own('pg_proc', 'p.oid')} ORDER BY p.oid"
 )
+# A table that was never analyzed; before version 14 it has 0 rows and 0 pages.
+_IS_UNKNOWN = (
+    "(c.relkind = 'r' AND (c.reltuples < 0 OR (c.reltuples = 0 AND c.relpages = 0))"
+    " AND pg_catalog.pg_relation_size(c.oid) > 0)"
+)
+# As the planner does: pages full of rows, and 32 bytes for a value without a fixed length.
+_ROWS_OF_PAGES = (
+    "floor(pg_catalog.pg_relation_size(c.oid) / current_setting('block_size')::float8"
+    " * (SELECT (current_setting('block_size')::int - 24) / (28 + coalesce(sum("
+    "CASE WHEN a.attlen > 0 THEN a.attlen ELSE 32 END), 0))"
+    " FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0"
+    " AND NOT a.attisdropped))"
+)
 # Tables and partitions; a parent comes before its children.
 TABLES_SQL = (
     f"SELECT c.oid::int8, {_RELATION}, c.relkind = 'p', c.relispartition, c.relpersistence::text,"
@@ -211,11 +224,16 @@ TABLES_SQL = (
     " pg_catalog.pg_get_expr(c.relpartbound, c.oid),"
     " CASE WHEN c.relkind = 'p' THEN pg_catalog.pg_get_partkeydef(c.oid) END,"
     " array_to_string(c.reloptions, ', '), c.relrowsecurity,"
-    " greatest(c.reltuples, 0)::float8, pg_catalog.pg_relation_size(c.oid)::int8,"
+    f" CASE WHEN {_IS_UNKNOWN} THEN coalesce(nullif(pg_catalog.pg_stat_get_live_tuples(c.oid), 0),"
+    f" {_ROWS_OF_PAGES}) ELSE greatest(c.reltuples, 0) END::float8,"
+    " pg_catalog.pg_relation_size(c.oid)::int8,"
     " pg_catalog.pg_indexes_size(c.oid)::int8,"
     " CASE WHEN c.reltoastrelid = 0 THEN 0"
     " ELSE pg_catalog.pg_total_relation_size(c.reltoastrelid) END::int8,"
-    " coalesce(pg_catalog.pg_stat_get_dead_tuples(c.oid), 0)::int8, c.relhasrules"
+    " coalesce(pg_catalog.pg_stat_get_dead_tuples(c.oid), 0)::int8, c.relhasrules,"
+    f" CASE WHEN NOT {_IS_UNKNOWN} THEN ''"
+    " WHEN pg_catalog.pg_stat_get_live_tuples(c.oid) > 0 THEN 'from the counters of its rows'"
+    " ELSE 'from its size' END"
     " FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
     f" WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't' AND {_own('pg_class', 'c.oid')}"
     " ORDER BY c.oid"

@@ -47,7 +47,7 @@ OWN_WORDS: Mapping[str, Mapping[int, str]] = {
     "regexp_matches": {2: "g"},
     "regexp_split_to_table": {2: "i"},
     "regexp_split_to_array": {2: "i"},
-    "current_setting": {0: "TimeZone"},
+    "current_setting": {0: "server_version_num"},
     "like_escape": {1: "#"},
     "similar_to_escape": {1: "#"},
     "normalize": {1: "NFC"},
@@ -58,7 +58,7 @@ OWN_WORD = re.compile(
     r"|decades?|century|centuries|millenni(?:um|a)|dow|doy|iso(?:dow|year)|timezone(?:_\w+)?|julian"
     r"|hex|base64|escape|md5|sha\d+|bf|utf-?8|latin\d+|nf[ck]?[cd]|[a-d]|[gimnsx]{1,4}|utc|gmt"
     r"|(?:africa|america|antarctica|asia|atlantic|australia|europe|indian|pacific)/[a-z_/]+"
-    r"|\d{1,3} (?:second|minute|hour|day|week)s?",
+    r"|\d{1,3} (?:second|minute|hour|day|week)s?|server_version(?:_num)?|server_encoding",
     re.I,
 )
 

@@ -23,10 +23,12 @@ from pgdyno.features.capture.model import (
     Linear,
     ListOf,
     OfColumn,
+    Record,
     Returned,
     Source,
     Step,
     Taken,
+    parts_of,
 )
 from pgdyno.features.capture.reading.parameter_uses import Parameter
 from pgdyno.features.capture.reading.parsed import Parsed
@@ -218,6 +220,9 @@ class KeySources:
             is_key = column is not None and _is_key(column) and use.argument is None
             if is_key and use.use in ("equal", "list") and not use.writes_elements:
                 yield number - 1
+        for number, parts in parsed.documents.items():
+            if any((own := self._columns.get(p)) and _is_key(own) for p in parts.values()):
+                yield number - 1
 
     def _leaves_children(self, number: int, parsed: Sequence[Parsed]) -> bool:
         """Return whether a DELETE has rows of other tables that no step before it changes."""
@@ -240,9 +245,12 @@ class KeySources:
         step, position = root
         source = sources[step][position]
         inner = source.of if isinstance(source, ListOf) else source
-        if not isinstance(inner, OfColumn):
+        document = inner if isinstance(inner, Record) else None
+        parts = (inner,) if document is None else document.fields
+        keyed = [at for at, part in enumerate(parts) if isinstance(part, OfColumn)]
+        if not keyed or not isinstance(key := parts[keyed[0]], OfColumn):
             return
-        place = inner.table, inner.column
+        place = key.table, key.column
         if isinstance(source, ListOf):
             user = replace(user, keys=user.keys * source.length.mean)
         taken: Source | None = self.giver(place, user)
@@ -250,6 +258,9 @@ class KeySources:
             taken = of_no_row(self._columns[place]) or taken
         if taken is None:
             return
+        if document is not None:
+            fields = (*parts[: keyed[0]], taken, *parts[keyed[0] + 1 :])
+            taken = document.model_copy(update={"fields": fields})
         if isinstance(source, ListOf):
             sources[step][position] = source.model_copy(update={"of": taken})
         else:
@@ -265,6 +276,9 @@ class KeySources:
         if user.is_of_queue:
             others = [taken for taken in others if taken.statement in self._queues]
         others = self._of_same_program(user, others)
+        queued = [t for t in others if t.statement in self._queues and left[t] >= user.keys]
+        # Who fetches jobs from a queue also ends them.
+        others = queued or others
         enough = [t for t in others if left[t] >= user.keys] or [
             t for t in others if left[t] - user.keys >= -_IN_FLIGHT_RATIO * given[t]
         ]
@@ -351,7 +365,7 @@ def _with_sources(step: Step, sources: Sequence[Source]) -> Step:
     taken = {
         place
         for place, own in enumerate(sources)
-        if isinstance(own.of if isinstance(own, ListOf) else own, Taken)
+        if any(isinstance(part, Taken) for part in parts_of(own))
     }
     optional = tuple(place for place in step.optional if place not in taken)
     return step.model_copy(update={"parameters": tuple(sources), "optional": optional})

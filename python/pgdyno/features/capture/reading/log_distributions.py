@@ -141,7 +141,7 @@ def distribution_of(observed: Observed, kind: ValueKind) -> Distribution:
     nulls = sum(value is None for value in observed.values) / max(len(observed.values), 1)
     counts = Counter(known)
     if kind in ("integer", "numeric", "real") and all(map(_is_number, known)):
-        return _numeric(kind, counts, nulls)
+        return _numeric(kind, counts, nulls, is_mask=observed.is_mask)
     if kind in TIMES:
         moments = {text: times.microseconds(kind, text) for text in counts}
         if all(moment is not None for moment in moments.values()):
@@ -200,13 +200,14 @@ def _width(values: Sequence[Value]) -> float:
     return sum(lengths) / max(len(lengths), 1)
 
 
-def _numeric(kind: ValueKind, counts: Counter[str], nulls: float) -> Distribution:
+def _numeric(kind: ValueKind, counts: Counter[str], nulls: float, *, is_mask: bool) -> Distribution:
     values = {Decimal(text): count for text, count in counts.items()}
     step = min((Decimal(1).scaleb(int(v.as_tuple().exponent)) for v in values), default=Decimal(1))
     step = Decimal(1) if kind == "integer" else min(step, Decimal(1))
     total = sum(values.values())
     mean = total / max(len(values), 1)
-    is_small = kind == "integer" and all(abs(value) < SMALL for value in values)
+    most = _LARGE if is_mask and len(values) < SMALL else SMALL
+    is_small = kind == "integer" and all(abs(value) < most for value in values)
     hot = sorted(
         (-count, value)
         for value, count in values.items()

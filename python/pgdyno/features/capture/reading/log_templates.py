@@ -11,10 +11,13 @@ from functools import cached_property, partial
 import numpy as np
 
 from pgdyno.engine.distribution import Spread
+from pgdyno.features.capture.arrays import items_in
 from pgdyno.features.capture.model import Number, Returned, Source, Statement, Step, Template
+from pgdyno.features.capture.reading.cases import with_cases
 from pgdyno.features.capture.reading.columns import RawColumn
 from pgdyno.features.capture.reading.copied import with_rows
 from pgdyno.features.capture.reading.described import Described
+from pgdyno.features.capture.reading.document_values import with_documents
 from pgdyno.features.capture.reading.inner_values import element_of, is_inside
 from pgdyno.features.capture.reading.key_sources import those_with_most_keys_first
 from pgdyno.features.capture.reading.log_calls import Value
@@ -69,12 +72,14 @@ class Context:
     """The values of each column that statements write, if they are few."""
 
     def is_written(self, place: tuple[str, str], values: Sequence[Value]) -> bool:
-        """Return whether the load itself writes these values, which statistics do not know."""
-        if place not in self.written:
-            return False
+        """Return whether the load itself writes these values, which statistics do not know.
+
+        A statement may write one parameter into several columns, such as the name of a worker.
+        """
         seen = {item for value in values if value is not None for item in _elements(value)}
         known = self.raw.get(place, RawColumn()).known
-        return seen <= self.written[place] and not seen <= known
+        written = self.written.get(place) or set().union(*self.written.values())
+        return place[0] != "" and seen <= written and not seen <= known
 
     def rows_a_call(self, parsed: Parsed) -> float:
         """Return how many rows a call of a statement has; 1 if nobody counted them."""
@@ -298,14 +303,13 @@ def _steps(
     for step, key in enumerate(group.steps):
         statement = statements[key]
         parsed = statement.parsed
-        sources: list[Source] = []
         needed: list[int] = []
         optional: list[int] = []
-        if parsed.copies:
-            sources += context.fields_of(context.ids[key], parsed, before)
+        sources = context.fields_of(context.ids[key], parsed, before) if parsed.copies else []
         turns = [kept.count_of(step) for kept in group.kept]
         as_many_as = None if group.loops_with_before(step) else _as_many_as(step, turns, earlier)
-        for observed in [] if parsed.copies else _observed(group, step, statement, context):
+        known_values = [] if parsed.copies else _observed(group, step, statement, context)
+        for observed in known_values:
             column = context.column_of(observed.use)
             place = (column.table, column.column) if column else ("", "")
             earlier.key = context.referred(observed.use)
@@ -327,6 +331,8 @@ def _steps(
                 optional.append(observed.position)
             if never_null(observed.use, context.columns) and None not in observed.values:
                 needed.append(observed.position)
+        if known_values:
+            sources = with_cases(with_documents(sources, known_values, parsed), known_values)
         made = (tuple(context.sources.with_whole_keys(sources, parsed, step)), as_many_as)
         if len(group.kept) < _ENOUGH:
             made = known.get(group.steps[: step + 1], made)
@@ -388,11 +394,10 @@ def _is_used_once(group: TransactionGroup, step: int, position: int, most: float
 
 def _elements(value: Value) -> list[str]:
     """Return a value, or the elements of an array, as texts; nothing for NULL."""
-    if isinstance(value, list):
-        return list(map(str, value))
     if not isinstance(value, str):
-        return []
-    return value[1:-1].split(",") if value[:1] == "{" and value[-1:] == "}" else [value]
+        return list(map(str, value)) if isinstance(value, list) else []
+    is_array = value[:1] == "{" and value[-1:] == "}"
+    return [item for item in (items_in(value) if is_array else [value]) if item is not None]
 
 
 def _are_new(group: TransactionGroup, step: int, position: int) -> bool:
@@ -454,6 +459,7 @@ def _observed(
                 names=context.sources.names,
                 stand_ins=context.stand_ins,
                 is_own=context.is_written((use.table, use.column), values),
+                is_mask=column is not None and column.type.startswith("bit"),
             )
         )
     return made

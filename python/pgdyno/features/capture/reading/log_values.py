@@ -251,8 +251,10 @@ def _list(
         return known_key.model_copy(update={"pick": "all"})
     lengths = [len(items) for items in lists]
     counted = number(observed, np.array(lengths, float), earlier) if is_whole_list else None
-    is_distinct = all(len(set(map(str, items))) == len(items) for items in lists)
-    is_one_value = max(lengths) > 1 and all(len(set(map(str, items))) <= 1 for items in lists)
+    # Several rows of a unique column may have NULL.
+    known = [[str(item) for item in items if item is not None] for items in lists]
+    is_distinct = all(len(set(items)) == len(items) for items in known)
+    is_one_value = not is_distinct and all(len(set(map(str, items))) <= 1 for items in lists)
     return ListOf(
         of=_element(observed, lists, column, raw),
         length=_spread(lengths),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pgdyno.features.capture.arrays import items_in
 from pgdyno.features.capture.reading import times
 from pgdyno.features.capture.reading.log_calls import Value
 from pgdyno.features.capture.reading.parameter_uses import Parameter
@@ -29,6 +29,7 @@ class Observed:
     the text of a statement that has other parameters, so a part of the program. `enums`: labels of
     each enum of the schema. `names`: of columns and of fields of composite types. `stand_ins`:
     those of the capture. `is_own`: statements of the load write these values into the column.
+    `is_mask`: the numbers become bit strings, so each bit is a state of the program.
     """
 
     step: int
@@ -43,6 +44,7 @@ class Observed:
     enums: Sequence[frozenset[str]] = ()
     names: frozenset[str] = frozenset()
     is_own: bool = False
+    is_mask: bool = False
     stand_ins: StandIns = field(default_factory=lambda: StandIns((), ()))
 
     @cached_property
@@ -102,9 +104,7 @@ def items_of(value: Value, observed: Observed) -> list[Any] | None:
         return value
     is_array = observed.use.use == "list" or observed.type.endswith("[]")
     if is_array and isinstance(value, str) and value[:1] == "{" and value[-1:] == "}":
-        # Within braces PostgreSQL writes a list with quotes and backslashes.
-        rows = list(csv.reader([value[1:-1]], escapechar="\\")) if value != "{}" else [[]]
-        return rows[0] if rows else []
+        return list(items_in(value))
     return None
 
 
@@ -113,7 +113,7 @@ def beginning_of(value: Value) -> list[Any]:
     begins = str(value["begins"]) if isinstance(value, Mapping) else ""
     if not begins.startswith("{") or "," not in begins:
         return []
-    return next(csv.reader([begins[1 : begins.rindex(",")]], escapechar="\\"), [])
+    return list(items_in(begins[1 : begins.rindex(",")]))
 
 
 def number_of(value: Value) -> float | None:

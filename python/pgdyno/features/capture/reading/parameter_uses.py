@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pgdyno.features.capture.reading.document_paths import DocumentPaths
 from pgdyno.features.capture.reading.functions import OWN_WORDS, Argument, Function
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.passed import PassedParameters
@@ -60,6 +61,9 @@ class Reader:
         self._changing = [item for name, item in nodes(tree) if name in changing]
         self._changed = ""
         self._passed = PassedParameters(nodes(tree))
+        self._paths = DocumentPaths(nodes(tree))
+        self.document_keys = frozenset(self._paths.keys)
+        self.documents: dict[int, dict[str | int, tuple[str, str]]] = {}
         self.as_long_as.update(self._passed.as_long_as)
         for statement in (*self._changing, tree):
             relation = statement.get("relation")
@@ -234,6 +238,10 @@ class Reader:
                 use = "change"
             else:
                 use = "range"
+            part = self._paths.of(other)
+            if part is not None and part.name is not None and use == "equal":
+                self.documents.setdefault(part.number, {})[part.name] = place
+                continue
             if self._column(other) is None:
                 for number, is_list in self._passed.of(other):
                     of = "list" if is_list and use == "equal" else use

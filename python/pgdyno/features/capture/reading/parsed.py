@@ -102,7 +102,9 @@ class Parsed:
     `copies`: it is COPY FROM STDIN, and `parameters` are the columns of its rows. `types`: of the
     parameters of a CALL. `ends_count`: how often a
     procedure ends its transaction; such a CALL fails in a transaction block. `temporary`: the
-    temporary tables that it uses. `assigned`: the columns that it writes.
+    temporary tables that it uses. `assigned`: the columns that it writes. `documents`: parameters
+    that are JSON, with the columns with which their parts are compared, by key or by the parameter
+    that is the key; `document_keys`: such parameters.
     """
 
     text: str
@@ -124,6 +126,8 @@ class Parsed:
     ends_count: int = 0
     temporary: tuple[str, ...] = ()
     assigned: tuple[Assigned, ...] = ()
+    documents: dict[int, dict[str | int, tuple[str, str]]] = field(default_factory=dict)
+    document_keys: frozenset[int] = frozenset()
 
     @property
     def untyped(self) -> frozenset[int]:
@@ -297,6 +301,7 @@ def _of_data(text: str, node: str, tree: Tree, names: Names) -> Parsed:
     parsed.parameters = reader.parameters
     parsed.outputs = tuple(reader.outputs())
     parsed.as_long_as = reader.as_long_as
+    parsed.documents, parsed.document_keys = reader.documents, reader.document_keys
     parsed.open_filters = reader.open_filters()
     parsed.adds = reader.adds
     parsed.assigned = tuple(assigned_in({node: tree}, names, reader.called))

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pgdyno.features.capture.arrays import items_in
 from pgdyno.features.capture.model import Counters, Protocol, RecordedType, Recording, Statement
 from pgdyno.features.capture.reading.key_families import KeyFamilies
 from pgdyno.features.capture.reading.log_calls import Call, Value
@@ -323,7 +324,7 @@ def _elements(value: Value) -> list[Any] | None:
     if isinstance(value, list):
         return value
     if isinstance(value, str) and _PLAIN_ARRAY.fullmatch(value):
-        return [None if own.upper() == "NULL" else own for own in value[1:-1].split(",")]
+        return items_in(value)
     return None
 
 

@@ -177,7 +177,7 @@ def _tables(
 ) -> Iterator[SchemaObject]:
     for row in rows:
         _, name, is_parent, is_partition, persistence, parent, bound, key, options = row[:9]
-        has_security, count, size, index_bytes, toast_bytes, dead, has_rules = row[9:16]
+        has_security, count, size, index_bytes, toast_bytes, dead, has_rules, estimated = row[9:17]
         columns = (
             [] if is_partition else [_column_sql(c, identities) for c in by_table.get(name, ())]
         )
@@ -191,6 +191,11 @@ def _tables(
             schema.notes.append(f"{name} has row security: its policies are not in the capture")
         if has_rules:
             schema.notes.append(f"{name} has rules: they are not in the capture")
+        if estimated:
+            schema.notes.append(
+                f"{name} was never analyzed: its {count:,.0f} rows are estimated {estimated},"
+                " and nothing is known of its values"
+            )
         schema.tables.append(
             TableShape(
                 name=name,
