@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from pgdyno.features.capture.safety import harmless, is_harmless_block
+from pgdyno.features.capture.load_statements import harmless, is_harmless_block
 
 Tree = Mapping[str, Any]
 # Whether a name is a schema of the database; whether a channel's name is in a captured function.
