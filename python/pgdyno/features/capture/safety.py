@@ -27,7 +27,7 @@ from pgdyno.features.capture.object_names import (
     uses_of_type,
     with_schemas,
 )
-from pgdyno.features.capture.schema import SchemaObject
+from pgdyno.features.capture.schema import SchemaObject, in_quotes
 from pgdyno.features.capture.schema import parts_of as name_of
 from pgdyno.server.grammar import SyntaxNode, statements_of
 from pgdyno.server.permission import unpermitted_function
@@ -166,7 +166,7 @@ def _check_names(capture: Capture, names: ObjectNames, file: str) -> None:
                 thing = f"the column {column.table}.{column.column}"
                 _refuse(file, thing, f"it uses the sequence {column.sequence} of somebody else")
         # A name with quotes is one if a table is made with it; pgdyno always writes it quoted.
-        written = '"' + column.column.replace('"', '""') + '"'
+        written = in_quotes(column.column)
         is_made = '"' not in column.column or written in made
         if not column.column or "\x00" in column.column or not is_made:
             _refuse(
