@@ -77,7 +77,7 @@ def _consistency(ready: PreparedRun, outcome: EngineOutcome) -> dict[str, Any] |
     if outcome.interrupted is not None:
         return {"why_not": "the run was interrupted"}
     setup.progress.moved(Moment(setup.label_of(ready.planned), "checking the data"))
-    return check_after_run(lambda: under_test.control(ready.name), conditions, ready.notes)
+    return check_after_run(lambda: under_test.control(ready.name), conditions, ready.examination)
 
 
 # The longest time between two probes is a tenth of this.

@@ -11,7 +11,7 @@ from typing import Any
 
 from pgdyno.engine.job import EngineTarget, Job
 from pgdyno.measure.before_after import BeforeAfter, totals
-from pgdyno.measure.consistency import ProgramNotes, note_before_run
+from pgdyno.measure.consistency import Examination, note_before_run
 from pgdyno.measure.jobs import engine_target, is_probed, load_job
 from pgdyno.measure.preparing import prepare_server
 from pgdyno.measure.servers import Servers
@@ -40,8 +40,8 @@ class PreparedRun:
     `name`: for connections and messages, such as "12.3" (experiment 12, run 3).
     `examined`: the document of the doctor. `plans`: script -> line of the statement -> plan of
     EXPLAIN. `totals`: the server's counters, None if they cannot be read. `counters`: of all
-    statements, None if the program does not need them. `notes`: what the program keeps about its
-    data for the check after the load. `job`: the order for the engine.
+    statements, None if the program does not need them. `examination`: what the program checks of
+    its data after the load, None if nothing. `job`: the order for the engine.
     """
 
     planned: PlannedRun
@@ -55,7 +55,7 @@ class PreparedRun:
     plans: dict[str, dict[str, str]]
     totals: Totals | None
     counters: Counters | None
-    notes: ProgramNotes | None
+    examination: Examination | None
     job: Job
 
 
@@ -88,7 +88,7 @@ def prepare_run(
         # The totals are read after EXPLAIN, so that EXPLAIN is not counted as work of the load.
         totals=totals(under_test, name),
         counters=_counters(setup, under_test, name),
-        notes=_program_notes(setup, planned, under_test, name),
+        examination=_examination(setup, planned, under_test, name),
         job=_job(planned, setup, servers, under_test, name),
     )
 
@@ -127,10 +127,10 @@ def _counters(setup: Setup, under_test: UnderTest, name: str) -> Counters | None
     return read_counters(target, verb=under_test.verb, run=name)
 
 
-def _program_notes(
+def _examination(
     setup: Setup, planned: PlannedRun, under_test: UnderTest, name: str
-) -> ProgramNotes | None:
-    """Return what the program notes about its data; None if nothing is checked after the run.
+) -> Examination | None:
+    """Return what the program examines after the run; it notes now what it needs for that.
 
     Example: the last order of each district, so that the check knows the orders of this run.
     """

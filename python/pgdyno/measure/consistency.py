@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import psycopg
@@ -25,12 +24,8 @@ from pgdyno.spec.dataset import Dataset
 _NO_ANSWER = "the server did not answer after the run"
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramNotes:
-    """What a program noted about its data before a run, for the check after it."""
-
-    data: OwnData
-    noted: Any
+# Examines the data of a program after a run, with what it noted before; keys of the check.
+Examination = Callable[[Connection], Mapping[str, Any]]
 
 
 def conditions_after(
@@ -47,8 +42,8 @@ def note_before_run(
     control: Callable[[], Connection],
     dataset: datasets.Dataset,
     scripts: Sequence[ScriptShape],
-) -> ProgramNotes | None:
-    """Return what the program of the run notes about its data; None if it notes nothing."""
+) -> Examination | None:
+    """Let the program of the run note what it needs about its data; None if it notes nothing."""
     data = own_data(program_of([script.program for script in scripts]))
     # The base class notes and examines nothing.
     if type(data) is OwnData or not conditions_after(dataset, scripts):
@@ -60,13 +55,13 @@ def note_before_run(
             noted = data.before_run(connection, dataset.options)
     except (psycopg.Error, PgdynoError):
         return None  # Without a connection the load fails as well, and says so.
-    return None if noted is None else ProgramNotes(data, noted)
+    return None if noted is None else lambda connection: data.after_run(connection, noted)
 
 
 def check_after_run(
     control: Callable[[], Connection],
     conditions: tuple[ConsistencyRule, ...],
-    notes: ProgramNotes | None = None,
+    examination: Examination | None = None,
 ) -> dict[str, Any]:
     """Return the result of the data check after a run, as a document.
 
@@ -76,7 +71,7 @@ def check_after_run(
     try:
         with control() as connection:
             verdicts = _violations(connection, conditions)
-            own = notes.data.after_run(connection, notes.noted) if notes is not None else {}
+            own = examination(connection) if examination is not None else {}
     except (psycopg.Error, PgdynoError) as error:
         words = error.message if isinstance(error, PgdynoError) else str(error).partition("\n")[0]
         return {"why_not": words.rstrip(".") or _NO_ANSWER}

@@ -1,8 +1,15 @@
-"""The table of programs, from what features declare; ARCHITECTURE.md says how to add one.
+"""The table of programs: what the clients of a load can do, and which modules know about it.
 
-A program is what the clients of a load do: a text script, or transactions written in Rust, which
-the engine has as a built-in. A program is declared in parts, and each part is a module. The room
-that needs a part asks for it here, so no import points to a feature.
+There are two kinds of programs. *Text scripts* are files in the language of pgbench, and all of
+them are one program, whose name is "". Every other program has its transactions in Rust, inside of
+the engine, and `-b NAME` calls them; NAME is the *built-in*.
+
+The lab has one module for each *part* of a program: one says how the data are checked, another one
+what the answer of a run shows. A feature declares them by name, and they are imported when they are
+first needed. So the core asks a program for a part without importing a feature:
+
+    part_of(program_named("toy-like"), "answer")   -> the module of the toy's answer
+    part_of(program_named("my.sql"), "answer")     -> None: text scripts have no such module
 """
 
 from __future__ import annotations
@@ -22,26 +29,25 @@ PARTS: Mapping[str, str] = {
     "translation": "TOOLS: name of another tool -> function from its file to a spec",
     "job": "mirror_load, source_document, digest_at: the load of a file, for the engine",
     "recorded": "is_recorded, rate_of: the arrivals that such a file recorded",
-    "probe": "probed: (stage, planned, under_test) -> stage, tries the load of a file before a run",
+    "probe": "probed: (setup, planned, under_test, folder) -> setup, tries a file before a run",
     "answer": "ANSWER, an answer.own.OwnAnswer: findings that only this program has",
     "shown": "shown_of, shown_of_cells: these findings as a report.blocks.BlockSection",
 }
-"""What the core asks a program for: the name of the part, and what its module must have."""
+"""Part -> the names that its module must have, and what they are."""
 SCRIPTS: Mapping[str, str] = {"load": "pgdyno.programs.scripts.load"}
+"""The only part of text scripts."""
 PROGRAMS: dict[str, Mapping[str, str]] = {
     name: {part: f"{feature.package}.{module}" for part, module in modules.items()}
     for feature in features()
     for name, modules in feature.programs.items()
 }
-"""The modules of each program that is not a text script: built-in -> part -> module."""
+"""Built-in -> part -> name of the module, for every program but text scripts."""
 METRICS: dict[str, tuple[Metric, ...]] = {
     name: metrics for feature in features() for name, metrics in feature.metrics.items()
 }
 """What only one program measures, by the name of the program."""
-
-
 FILE_PROGRAM = next((name for name, modules in PROGRAMS.items() if "job" in modules), None)
-"""The program whose load is a file that the user names (`--load FILE`); None without it."""
+"""The built-in that carries out a file of the user (`--load FILE`); None without one."""
 
 
 @cache
@@ -53,7 +59,10 @@ def program_named(name: str | None) -> Program:
 
 
 def program_of(builtins: Collection[str | None]) -> Program:
-    """Return the program of a load whose scripts have these names; text scripts for a mixture."""
+    """Return the program of a load with these built-ins; None is a script without one.
+
+    Several different ones count as text scripts, because no program knows about all of them.
+    """
     names = set(builtins)
     return program_named(names.pop() if len(names) == 1 else None)
 

@@ -11,6 +11,7 @@ from tests.fixtures.captures import shop_capture, tpcb_capture
 
 from pgdyno.errors import SpecError
 from pgdyno.features.capture.file import encoded
+from pgdyno.features.capture.load_statements import harmless
 from pgdyno.features.capture.mirror.job import mirror_load
 from pgdyno.features.capture.model import (
     Capture,
@@ -21,7 +22,7 @@ from pgdyno.features.capture.model import (
     Returned,
     Source,
 )
-from pgdyno.features.capture.safety import harmless, qualified, refuse_other_loads
+from pgdyno.features.capture.safety import qualified, refuse_other_loads
 from pgdyno.features.capture.schema import SchemaObject
 from pgdyno.spec.experiment import Script
 

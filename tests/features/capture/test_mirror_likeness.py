@@ -20,7 +20,7 @@ from pgdyno.features.capture.mirror.findings import (
     FailedKind,
     Likeness,
     likeness_of,
-    together,
+    summed,
 )
 from pgdyno.features.capture.mirror.job import mirror_load, share_of, source_document
 from pgdyno.features.capture.mirror.recorded import is_recorded, rate_of
@@ -257,10 +257,10 @@ def test_what_was_never_sent_is_not_reproduced_and_says_which_value_was_missing(
 def test_several_runs_count_as_one_run_of_their_total_length() -> None:
     failed = FailedKind("UPDATE t", "23505", "duplicate key", 2)
     once = replace(SEEN, failed=(failed,))
-    assert likeness_of(SOURCE, together([SEEN, SEEN])).alike_time == 1.0
-    both = together([once, once])
+    assert likeness_of(SOURCE, summed([SEEN, SEEN])).alike_time == 1.0
+    both = summed([once, once])
     assert (both.transactions, both.failed[0].count) == (100, 4)
-    assert together([SEEN, replace(SEEN, counters=None)]).counters is None
+    assert summed([SEEN, replace(SEEN, counters=None)]).counters is None
 
 
 def test_an_answer_of_several_cells_has_a_line_for_each_and_those_of_the_least_alike() -> None:

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pgdyno.features.capture.schema import parts_of
+from pgdyno.features.capture.schema import in_quotes, parts_of
 from pgdyno.server.marked_objects import constant
 
 LEFT_OUT = "pgdyno_left_out"
@@ -117,7 +117,7 @@ class Attempt:
 def left_out_table(first_table: str) -> str:
     """Return the name of the table of what a copy lacks, in the schema of its first table."""
     schema, _ = parts_of(first_table) if first_table else ("", "")
-    quoted = '"' + schema.replace('"', '""') + '".' if schema else ""
+    quoted = f"{in_quotes(schema)}." if schema else ""
     return f"{quoted}{LEFT_OUT}"
 
 

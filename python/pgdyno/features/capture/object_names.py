@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import pgparse
 
-from pgdyno.features.capture.schema import ColumnShape, SchemaObject, parts_of
+from pgdyno.features.capture.schema import ColumnShape, SchemaObject, in_quotes, parts_of
 
 Name = tuple[str, str]
 """Schema and name without quotes; "" without a schema."""
@@ -301,4 +301,4 @@ def with_schemas(text: str, tree: Any, resolved: Callable[[Name], Name]) -> str:
 
 def quoted(name: str) -> str:
     """Return a name as SQL, in quotes unless it is plain."""
-    return name if _IDENTIFIER.fullmatch(name) else '"' + name.replace('"', '""') + '"'
+    return name if _IDENTIFIER.fullmatch(name) else in_quotes(name)

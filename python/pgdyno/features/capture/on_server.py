@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pgdyno.errors import RefusedError
+from pgdyno.features.capture.load_statements import projected_in_load, uses_of_load
 from pgdyno.features.capture.model import Capture
 from pgdyno.features.capture.object_names import Name, ObjectNames, quoted
-from pgdyno.features.capture.safety import (
-    is_known_extension,
-    projected_in_load,
-    uses_of_load,
-    uses_of_objects,
-)
+from pgdyno.features.capture.safety import is_known_extension, uses_of_objects
 from pgdyno.server.connect import Connection
 
 _MARK = "pgdyno dataset capture %"

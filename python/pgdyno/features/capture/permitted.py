@@ -13,7 +13,7 @@ from pgdyno.features.capture.model import Capture
 from pgdyno.features.capture.object_names import ObjectNames
 from pgdyno.features.capture.plan import column_texts
 from pgdyno.features.capture.safety import why_refused
-from pgdyno.features.capture.schema import ColumnShape, SchemaObject
+from pgdyno.features.capture.schema import ColumnShape, SchemaObject, in_quotes
 
 
 def permitted(capture: Capture) -> Capture:
@@ -68,7 +68,7 @@ def _reduced(
     own = [column for column in columns if column.table == item.name]
     written = []
     for text, column in zip(texts, own, strict=True):
-        name = '"' + column.column.replace('"', '""') + '"'
+        name = in_quotes(column.column)
         forms = (text, f"{name} {column.type}", f"{name} text")
         single = (item.model_copy(update={"sql": f"CREATE TABLE {item.name} ({f})"}) for f in forms)
         fits = (why_refused(table, names) is None for table in single)

@@ -9,7 +9,7 @@ from pgdyno.features.capture.attempts import Attempt, Choice
 from pgdyno.features.capture.checks import conditions_of, without_checks
 from pgdyno.features.capture.object_names import is_cut_from, uses_known, uses_of_type
 from pgdyno.features.capture.repeats import DELETED_MAX, Changeable, without_repeats
-from pgdyno.features.capture.schema import ColumnShape, SchemaObject
+from pgdyno.features.capture.schema import ColumnShape, SchemaObject, in_quotes
 from pgdyno.quantities import percent
 
 _NAME = r'(?:"(?:[^"]|"")*"|[\w$]+)'
@@ -148,7 +148,7 @@ _WITH = re.compile(r" WITH \(.*\)$", re.S)
 def _column_attempts(item: SchemaObject, columns: Sequence[ColumnShape]) -> Iterator[Attempt]:
     _, texts, _ = column_texts(created(item))
     for text, column in zip(texts, columns, strict=False):
-        name = '"' + column.column.replace('"', '""') + '"'
+        name = in_quotes(column.column)
         add = f"ALTER TABLE {item.name} ADD COLUMN "
         uses = uses_of_type(column.type)
         is_known = uses is not None and uses_known(uses, item.sql)

@@ -43,6 +43,7 @@ from pgdyno.features.capture.schema import (
     SchemaObject,
     TableShape,
     domains_by_type,
+    in_quotes,
     parts_of,
 )
 from pgdyno.features.capture.typical import CANDIDATES, others_of, typed
@@ -351,7 +352,7 @@ class Rebuilt:
             "rows": table.rows,
             "columns": [
                 {
-                    "name": _quoted(column.shape.column),
+                    "name": in_quotes(column.shape.column),
                     "distribution": column.distribution.model_dump(mode="json", exclude_none=True),
                     "correlation": min(1.0, max(-1.0, column.shape.correlation or 0.0)),
                     **_parents(table, column),
@@ -359,12 +360,12 @@ class Rebuilt:
                 }
                 for column in table.columns.values()
             ],
-            "keys": [[_quoted(column) for column in key] for key in table.keys],
+            "keys": [[in_quotes(column) for column in key] for key in table.keys],
             "links": [
                 {
                     **link,
                     **{
-                        part: [_quoted(column) for column in link[part]]
+                        part: [in_quotes(column) for column in link[part]]
                         for part in ("columns", "referenced", "extra")
                     },
                 }
@@ -385,7 +386,7 @@ class Rebuilt:
         name = table.shape.name
         if table.shape.is_partitioned:
             schema, own = parts_of(name)
-            part = ".".join(_quoted(part) for part in (schema, f"{own[:50]}_others") if part)
+            part = ".".join(in_quotes(part) for part in (schema, f"{own[:50]}_others") if part)
             notes = _literal(self.left_out_table)
             sql = (
                 f"create table {part} partition of {name} default; do $pgdyno$ begin execute"
@@ -395,7 +396,7 @@ class Rebuilt:
             yield {"sql": sql, "words": "some rows are in a partition for all other values"}
         for column in self._columns_by_table.get(name, {}).values():
             if column.generated:
-                own = _quoted(column.column)
+                own = in_quotes(column.column)
                 sql = f"alter table {name} alter column {own} drop expression"
                 yield {"sql": sql, "words": f"the column {own} is not generated"}
 
@@ -408,13 +409,13 @@ class Rebuilt:
             rows = []
             for key in counter.keys:
                 named = [
-                    f"{_quoted(c)} AS {name}, " for c, name in zip(key.group, group, strict=True)
+                    f"{in_quotes(c)} AS {name}, " for c, name in zip(key.group, group, strict=True)
                 ]
-                rows.append(f"SELECT {''.join(named)}{_quoted(key.column)} AS k FROM {key.table}")
+                rows.append(f"SELECT {''.join(named)}{in_quotes(key.column)} AS k FROM {key.table}")
             last = f"SELECT {listed}max(k) + 1 AS next FROM ({' UNION ALL '.join(rows)}) AS r"
-            column = _quoted(counter.column)
+            column = in_quotes(counter.column)
             matched = [
-                f"c.{_quoted(c)} = l.{name}" for c, name in zip(counter.group, group, strict=True)
+                f"c.{in_quotes(c)} = l.{name}" for c, name in zip(counter.group, group, strict=True)
             ]
             sql = (
                 f"UPDATE {counter.table} AS c SET {column} = l.next FROM ({last}{by_group}) AS l"
@@ -434,7 +435,7 @@ class Rebuilt:
                 if not shape.sequence:
                     names = f"{_literal(name)}, {_literal(shape.column)}"
                     target = f"pg_get_serial_sequence({names})"
-                key = _quoted(shape.column)
+                key = in_quotes(shape.column)
                 ends = (f"(select max({key}) from {name})", f"(select min({key}) from {name})")
                 largest.setdefault(target, []).append(ends)
         for target, keys in largest.items():
@@ -457,13 +458,8 @@ def _parents(table: CopyTable, column: CopyColumn) -> dict[str, str]:
     key = column.shape.references
     is_tree = key and key.table == table.shape.name and column.distribution.kind == "rank"
     is_unique = key and is_tree and table.columns[key.column].shape.is_unique
-    return {"parent_in": _quoted(key.column)} if key and is_unique else {}
+    return {"parent_in": in_quotes(key.column)} if key and is_unique else {}
 
 
 def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
-
-
-def _quoted(name: str) -> str:
-    """Return the name of a column as SQL, always quoted."""
-    return '"' + name.replace('"', '""') + '"'

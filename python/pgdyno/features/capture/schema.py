@@ -142,6 +142,11 @@ def bare(name: str) -> str:
     return name[1:-1].replace('""', '"') if name.startswith('"') else name
 
 
+def in_quotes(name: str) -> str:
+    """Return a name as SQL, in quotes because it may be a keyword; example: a"b -> "a""b"."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def parts_of(name: str) -> tuple[str, str]:
     """Return schema and name of a qualified name, without quotes; "" without a schema."""
     *schema, own = map(bare, _PART.findall(name))

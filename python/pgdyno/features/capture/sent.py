@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 from pgdyno.engine.distribution import CapturePart, Distribution
 from pgdyno.errors import SpecError
+from pgdyno.features.capture.load_statements import uses_of_statement
 from pgdyno.features.capture.model import (
     Capture,
     LeftOut,
@@ -17,7 +18,7 @@ from pgdyno.features.capture.model import (
     referred_by,
 )
 from pgdyno.features.capture.object_names import ObjectNames
-from pgdyno.features.capture.safety import uses_of_statement, why_not_own
+from pgdyno.features.capture.safety import why_not_own
 from pgdyno.server.grammar import statements_of
 
 _HARMFUL = "harmful"

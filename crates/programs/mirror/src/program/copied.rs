@@ -1,7 +1,14 @@
 //! The rows of a COPY FROM STDIN, planned from the captured load and made during the run.
 //!
-//! They are made while they are sent, so that a long COPY needs no more memory than a short one. A
-//! field is a column of an existing row (`OfRow`), or it is drawn for each row (`Draw`).
+//! They are made while they are sent, so that a long COPY needs no more memory than a short one.
+//!
+//! Two moments: before the load, `Planner::copied_rows` turns the captured step into a plan
+//! (`CopiedRows` in `step.rs`). During the load, `CopiedRows::send` follows this plan for each
+//! execution. A field of a row comes from a column of a row that the database has (`OfRow`, all
+//! columns of one row together), or it is made anew for each row (`Draw`: a constant, a random
+//! value, a new key, the time, the number of the row). `Stock` has what all clients take values
+//! from, such as the keys of the tables. `Drawing` takes them for one client. A slot (`Slots`)
+//! holds a value that an earlier step of the transaction used or returned.
 
 use super::drawing::{Drawing, Stock};
 use super::existing::Chosen;
@@ -26,6 +33,8 @@ struct Row {
 impl Planner<'_> {
     /// Plan the rows of a COPY, which are its only parameter: a list of records.
     ///
+    /// Args: number, of the step in its transaction; awaits, which gets the numbers of the steps
+    /// whose returned columns a field uses.
     /// Errors: the end of a sentence that the caller begins with the step, such as "step 3".
     pub(super) fn copied_rows(
         &mut self,
@@ -93,6 +102,7 @@ impl CopiedRows {
         Ok(true)
     }
 
+    /// Fill all fields of one row. Args: number, of the row in this COPY, from 0.
     fn make_row(&self, number: u64, row: &mut Row, slots: &Slots, drawing: &mut Drawing<'_>) {
         for of_row in &self.rows {
             let chosen = drawing.choose(of_row.keys, &of_row.access);
@@ -114,13 +124,14 @@ impl CopiedRows {
     }
 }
 
-/// Append a value; false for null.
+/// Append a value to the text of a field; return false for null, as all writers of a field do.
 fn push(value: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
     out.extend_from_slice(value.unwrap_or_default());
     value.is_some()
 }
 
 impl Row {
+    /// Replace a field. Args: write, which appends the text, and returns false for null.
     fn set(&mut self, place: usize, write: impl FnOnce(&mut Vec<u8>) -> bool) {
         let (text, is_there) = &mut self.fields[place];
         text.clear();

@@ -1,4 +1,9 @@
-//! The walk of a transaction through the steps of its template.
+//! One transaction of a captured load: the walk through the steps of its template.
+//!
+//! A step is a statement. Steps from a `first` one to its `loop_end` are a loop: they are walked
+//! together, once for each *turn*. Values are kept in slots (`Slots`), where later steps find them.
+//! Steps that need no result of each other go to the server together: they are added to a `Trip`,
+//! and `flush` sends it and reads the answers.
 
 use std::cell::RefCell;
 use std::sync::OnceLock;
@@ -23,7 +28,7 @@ thread_local! {
     static SPARE: RefCell<Vec<Walk>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The state of one transaction.
+/// The state of one transaction: its values, and the steps that wait to be sent.
 #[derive(Debug, Default)]
 struct Walk {
     slots: Slots,
@@ -33,8 +38,9 @@ struct Walk {
 /// Steps that were added and not answered.
 #[derive(Debug, Default)]
 struct Trip {
-    /// Each with its turn.
+    /// The number of each step, with its turn.
     steps: Vec<(usize, usize)>,
+    /// A later step, or another transaction, uses what one of them returns.
     is_read: bool,
 }
 
@@ -42,6 +48,7 @@ struct Trip {
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) templates: Vec<Template>,
+    /// The columns whose keys are read before the load.
     pub(super) wanted: KeysOfJob,
     pub(super) stock: Stock,
     pub(super) tables: Vec<String>,
@@ -79,6 +86,7 @@ impl Run {
         self.missing_roles.get().is_some_and(|missing| missing.iter().any(|name| **name == **role))
     }
 
+    /// Carry out one transaction. What it returns for others is theirs only after a commit.
     async fn transaction(
         &self,
         template: &Template,
@@ -103,6 +111,7 @@ impl Run {
         Ok(done)
     }
 
+    /// Walk through all steps, loops included.
     async fn walk(
         &self,
         template: &Template,
@@ -193,7 +202,7 @@ fn turns(step: &Step, slots: &Slots, random: &mut Prng) -> u64 {
     }
 }
 
-/// Draw whether a step is executed.
+/// Draw whether a step is executed: 1, or 0.
 fn turns_once(step: &Step, random: &mut Prng) -> u64 {
     u64::from(step.probability >= 1.0 || random.unit() < step.probability)
 }

@@ -1,4 +1,9 @@
-"""What a mirror adds to the findings of a run: how alike the load is to its source."""
+"""What a mirror adds to the findings of a run: how alike the load is to its source.
+
+A *mirror* repeats a captured load on a copy. Its *source* is the server that was captured. What the
+source did is in the run (`source` in server.json); what the copy did is counted here, and
+`findings.py` compares the two, statement by statement.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +20,7 @@ from pgdyno.features.capture.mirror.findings import (
     FailedKind,
     Likeness,
     likeness_of,
-    together,
+    summed,
 )
 from pgdyno.loop.load_numbers import LoadNumbers, statement_findings
 from pgdyno.redaction import redacted
@@ -42,30 +47,28 @@ class MirrorAnswer(OwnAnswer):
         source = runs[0][0].server_json.get("source")
         if not source:
             return None
-        return likeness_of(source, together([_seen(*run) for run in runs]))
+        return likeness_of(source, summed([_counted(*run) for run in runs]))
 
-    def doubts(self, own: Likeness) -> Iterator[Doubt]:
+    def doubts(self, likeness: Likeness) -> Iterator[Doubt]:
         """Yield a doubt if much of the source's time is in statements that are not alike."""
-        if own.share is None or own.share < ALIKE_MIN:
+        if likeness.share is None or likeness.share < ALIKE_MIN:
             yield Doubt(
                 "not_alike",
                 "doubt",
-                f"The load differs from its source: {own.sentence}.",
+                f"The load differs from its source: {likeness.sentence}.",
                 "the table of likeness has both sides; docs/own-workload.md explains it",
             )
 
-    def judged_texts(self, own: Likeness) -> frozenset[str]:
+    def judged_texts(self, likeness: Likeness) -> frozenset[str]:
         """Return the statements that are alike: a comparison judges no others."""
-        return own.alike_texts
+        return likeness.alike_texts
 
 
 ANSWER = MirrorAnswer()
 
 
-def _seen(stored: StoredRun, numbers: LoadNumbers) -> CopySeen:
-    """Return what was counted during one run."""
-    document = stored.server_json
-    seen = document.get("statement_counters") or {}
+def _counted(stored: StoredRun, numbers: LoadNumbers) -> CopySeen:
+    """Return what the engine and the server of the copy counted during one run."""
     calls: dict[str, float] = {}
     ended = 0
     shapes = zip(numbers.scripts, numbers.summary.scripts, strict=True)
@@ -76,7 +79,7 @@ def _seen(stored: StoredRun, numbers: LoadNumbers) -> CopySeen:
             calls[text] = calls.get(text, 0) + statement.calls
     return CopySeen(
         calls=calls,
-        counters=_counters(document, seen, numbers),
+        counters=_server_counters(stored.server_json, numbers),
         transactions=ended,
         failed=tuple(_failed(numbers)),
     )
@@ -85,31 +88,37 @@ def _seen(stored: StoredRun, numbers: LoadNumbers) -> CopySeen:
 def _failed(numbers: LoadNumbers) -> Iterator[FailedKind]:
     """Yield the failed tries of the measured phase by statement."""
     for failed in numbers.summary.failed_statements or ():
-        lines = {own.line: own.text for own in numbers.scripts[failed.script].statements}
-        text = lines.get(failed.line, "") if failed.line is not None else ""
+        statements = numbers.scripts[failed.script].statements
+        text_at = {statement.line: statement.text for statement in statements}
+        text = text_at.get(failed.line, "") if failed.line is not None else ""
         if failed.count:
             yield FailedKind(redacted(text), failed.code, failed.message, failed.count)
 
 
-def _counters(
-    document: Mapping[str, Any], seen: Mapping[str, Any], numbers: LoadNumbers
+def _server_counters(
+    server_json: Mapping[str, Any], numbers: LoadNumbers
 ) -> dict[str, Counters] | None:
-    """Return the server's counters by text; None if the server does not count statements."""
-    by_id = seen.get("statements")
-    if by_id is None:
+    """Return the server's counters by text; None if the server does not count statements.
+
+    Args: server_json, with `statement_counters` (query id -> name of a counter -> its growth) and
+    `query_ids` (script -> line -> query ids), as `measure.after_load` writes them.
+    Returns: example: "SELECT 1" -> calls -> 12.0. Several lines may have one text: their sum. Each
+    query id counts for the first line that has it.
+    """
+    growth_by_id = (server_json.get("statement_counters") or {}).get("statements")
+    if growth_by_id is None:
         return None
-    known = document.get("query_ids") or {}
+    ids_by_script = server_json.get("query_ids") or {}
     counters: dict[str, dict[str, float]] = {}
     used: set[int] = set()
-    for shape in numbers.scripts:
-        for statement in shape.statements:
-            ids = known.get(shape.name, {}).get(str(statement.line), ())
-            for number in set(ids) - used:
-                used.add(number)
-                if (grown := by_id.get(str(number))) is not None:
+    for script in numbers.scripts:
+        for statement in script.statements:
+            ids = ids_by_script.get(script.name, {}).get(str(statement.line), ())
+            for query_id in set(ids) - used:
+                used.add(query_id)
+                if (growth := growth_by_id.get(str(query_id))) is not None:
                     text = redacted(statement.text)
-                    own = counters.setdefault(text, dict.fromkeys(grown, 0.0))
-                    own["is_counted"] = 1.0
-                    for name, value in grown.items():
-                        own[name] += value
+                    sums = counters.setdefault(text, dict.fromkeys(growth, 0.0))
+                    for name, value in growth.items():
+                        sums[name] += value
     return dict(counters)

@@ -193,7 +193,7 @@ class CopySeen:
     failed: tuple[FailedKind, ...] = ()
 
 
-def together(seen: Sequence[CopySeen]) -> CopySeen:
+def summed(seen: Sequence[CopySeen]) -> CopySeen:
     """Return what several runs counted: sums. What one of them does not know is not known."""
     counters = [run.counters for run in seen]
     kinds: dict[tuple[str, str], FailedKind] = {}

@@ -18,6 +18,7 @@ from pgdyno.clock import read_pair
 from pgdyno.engine.distribution import Distribution
 from pgdyno.errors import SpecError
 from pgdyno.features.capture.file import capture_at
+from pgdyno.features.capture.load_statements import harmless
 from pgdyno.features.capture.mirror.adaptation import (
     adapted,
     by_time,
@@ -46,7 +47,6 @@ from pgdyno.features.capture.model import (
 )
 from pgdyno.features.capture.object_names import ObjectNames, quoted
 from pgdyno.features.capture.safety import (
-    harmless,
     not_of_the_copy,
     refuse_other_loads,
     refuse_other_names,

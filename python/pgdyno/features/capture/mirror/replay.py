@@ -1,4 +1,10 @@
-"""The transactions of a recording as a part of the job: which file, and what its numbers mean."""
+"""The transactions of a recording as a part of the job: which file, and what its numbers mean.
+
+A *recording* is a file with every transaction of a log, in order and with its values. It is next to
+the capture, and only the engine reads it. In the file, statements and types of transactions are
+numbers. The capture says which statement and which type each number is, and the job says which of
+its own statements and templates these are.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +25,14 @@ def templates_in(capture: Capture) -> tuple[Template, ...]:
 def recorded_templates(capture: Capture, recording: Recording) -> tuple[Template, ...]:
     """Return a template for each type of a recording, whose steps have no parameters.
 
-    Statements that the capture lacks, because they could do harm, are left out.
-
-    Types of one name, which differ in their protocol, get a number.
+    Statements that the capture lacks, because they could do harm, are left out. Types of one name,
+    which differ in their protocol, get a number: "pay" and "pay (2)".
     """
-    names: dict[str, int] = {}
+    counts: dict[str, int] = {}
     known = {statement.id for statement in capture.statements}
     made = []
     for kind in recording.types:
-        count = names[kind.name] = names.get(kind.name, 0) + 1
+        count = counts[kind.name] = counts.get(kind.name, 0) + 1
         made.append(
             Template(
                 name=kind.name if count == 1 else f"{kind.name} ({count})",
@@ -49,8 +54,10 @@ def recording_document(
 ) -> dict[str, Any]:
     """Return the recording of a job.
 
-    Args: path, the file of the capture; templates, those of the job; place, of each statement that
-    is not left out.
+    `statements` and `types`: for each number of the file, the place among the statements and the
+    templates of the job; None if the job lacks it.
+    Args: path, the file of the capture; templates, those of the job; place, id of a statement that
+    is not left out -> its place in the job.
     Raises: SpecError if the file of the recording is missing.
     """
     recording = capture.recording
@@ -61,9 +68,9 @@ def recording_document(
             f"{path} has recorded transactions, but their file {file} is missing.",
             hint="put the .recording file into the folder of the .capture file",
         )
-    kept = {template.name: number for number, template in enumerate(templates)}
+    place_of = {template.name: number for number, template in enumerate(templates)}
     return {
         "path": str(file),
         "statements": [place.get(name) for name in recording.statements],
-        "types": [kept.get(own.name) for own in recorded_templates(capture, recording)],
+        "types": [place_of.get(own.name) for own in recorded_templates(capture, recording)],
     }

@@ -22,7 +22,7 @@ from pgdyno.features.capture.reading.parameter_uses import (
     function_name,
     nodes,
 )
-from pgdyno.features.capture.schema import parts_of
+from pgdyno.features.capture.schema import in_quotes, parts_of
 
 _KINDS: dict[str, StatementKind] = {
     "SelectStmt": "select",
@@ -265,7 +265,7 @@ def _of_copy_in(tree: Tree, names: Names) -> Parsed:
     if not names.can_add_rows(table, columns):
         return Parsed("COPY", reason="copy")
     return Parsed(
-        f"COPY {table} ({', '.join(map(_always_quoted, columns))}) FROM STDIN",
+        f"COPY {table} ({', '.join(map(in_quotes, columns))}) FROM STDIN",
         kind="insert",
         tables=(table,),
         written=table,
@@ -274,10 +274,6 @@ def _of_copy_in(tree: Tree, names: Names) -> Parsed:
         },
         copies=True,
     )
-
-
-def _always_quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _of_data(text: str, node: str, tree: Tree, names: Names) -> Parsed:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from pgdyno.features.capture.safety import harmless, is_harmless_block
+from pgdyno.features.capture.load_statements import harmless, is_harmless_block
+from pgdyno.features.capture.schema import in_quotes
 
 Tree = Mapping[str, Any]
 # Whether a name is a schema of the database; whether a channel's name is in a captured function.
@@ -342,7 +343,7 @@ def _cursor(name: str) -> str:
 
 
 def _channel(name: str, is_named: Knows) -> str:
-    return '"' + _channel_word(name, is_named).replace('"', '""') + '"'
+    return in_quotes(_channel_word(name, is_named))
 
 
 def _channel_word(name: str, is_named: Knows) -> str:
