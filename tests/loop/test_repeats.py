@@ -56,8 +56,8 @@ def carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Carried:
         server, ran, said = noisy(3, truth=(1000, 1002)), [], []
         is_compared = asked.has_variants()
 
-        def run_it(run: PlannedRun, *_: object, position: str) -> CompleteRun:
-            del position
+        def run_it(run: PlannedRun, *_: object, position: str, began_ns: int) -> CompleteRun:
+            del position, began_ns
             ran.append(run)
             return CompleteRun(run, RUN_NS, stored=UNREAD, facts=UNREAD, spent_ns={})
 

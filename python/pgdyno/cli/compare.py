@@ -59,7 +59,7 @@ _compared, _option = under(COMPARED), under(LOAD)
 @_compared(
     "--budget",
     metavar="TIME",
-    help="Longest duration of the comparison (default 30min).",
+    help="Time from the command to the answer, with creating and loading (default 30min).",
     first=True,
 )
 @_compared(

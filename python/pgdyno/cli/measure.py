@@ -14,7 +14,7 @@ from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.gates import judge
 from pgdyno.cli import options as options_of_output
-from pgdyno.cli import output
+from pgdyno.cli import output, wanted
 from pgdyno.cli.from_options import AskedExperiment
 from pgdyno.cli.live import Live
 from pgdyno.cli.script_options import names_script
@@ -123,15 +123,16 @@ def measured(
         progress=progress,
         resumed=resumed,
         lent=lent,
+        began_ns=wanted.began_ns,
     )
     progress.ended()
-    with progress.doing("making the answer and its report"):
+    with progress.doing("making the answer"):
         findings = answer_so_far(outcome.folder, outcome.error)
-        report = None
-        if findings is not None and outcome.folder is not None:
-            report = keep(outcome.folder, findings)
     if findings is not None and outcome.folder is not None:
+        report = outcome.folder.report_path
         show(findings, options["json_to"], report, is_whole=options.get("verbose", True))
+        with progress.doing("drawing the page of the answer"):
+            keep(outcome.folder, findings)
     if outcome.error is not None:
         error = outcome.error
         say = output.problem if findings is not None else partial(output.failed, error.kind)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pgdyno.clock import read_pair
+from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.engine.records import ScriptShape
 from pgdyno.engine.stream import check_job
 from pgdyno.errors import PgdynoError, ServerError, StoreError, StoreLostError
@@ -26,6 +26,7 @@ from pgdyno.loop.journal import (
 from pgdyno.loop.losses import measure_losses
 from pgdyno.loop.repeats import Repeats
 from pgdyno.loop.stored_facts import StoredFacts
+from pgdyno.loop.within_budget import SlowOpening
 from pgdyno.measure.execute import CompleteRun, carry_out_run
 from pgdyno.measure.fleet import opened_with_hosts
 from pgdyno.measure.jobs import engine_target, load_job
@@ -72,15 +73,17 @@ def carry_out(
     progress: RunProgress,
     resumed: ExperimentFolder | None = None,
     lent: LentCluster | None = None,
+    began_ns: int | None = None,
 ) -> Outcome:
     """Carry the experiment out and return its folder, even if it was interrupted or failed.
 
     `designs.answer_so_far` makes the answer from this folder.
 
-    Args: design, which plans the runs; resumed, the folder of an interrupted experiment to
-    continue; lent, a scratch cluster that outlives the experiment.
+    Args: design, which plans the runs; resumed, the folder of an experiment to continue; lent, a
+    cluster that outlives the experiment; began_ns, from when a budget counts, None: from now.
     Raises: SpecError, RefusedError or ServerError if no run at all could begin.
     """
+    began_ns = monotonic_ns() if began_ns is None else began_ns
     if resumed is None:
         experiment = with_order(experiment)
     store.require_writable()
@@ -89,12 +92,16 @@ def carry_out(
     folder = resumed
     error: PgdynoError | None = None
     try:
-        with opened_with_hosts(setup) as servers:
+        slow = SlowOpening(progress, experiment, design, began_ns)
+        with opened_with_hosts(replace(setup, progress=slow)) as servers:
             if folder is None:
+                around = experiment.design.with_time_around(monotonic_ns() - began_ns)
+                experiment = experiment.model_copy(update={"design": around})
+                setup = replace(setup, experiment=experiment)
                 folder = store.create(experiment.name, verb, began_ns=setup.clock.now_ns())
                 folder.write_spec(to_toml(experiment))
             else:
-                resume(folder)
+                resume(folder, monotonic_ns() - began_ns)
             servers.journal = folder.add_audit
             if not experiment.has_variants():
                 StoredFacts(folder, progress).keep(None, servers.ready(None).facts)
@@ -224,6 +231,7 @@ def _loop(
     last_words = ""
     failures = Failures(servers, design)
     repeats = Repeats(folder)
+    ended_ns = monotonic_ns()
     while True:
         if (asked := signals.interruption()) is not None:
             return asked
@@ -238,7 +246,8 @@ def _loop(
         record_decision(folder, run)
         expected = plan.runs_expected(counted, frozenset(left_out))
         position = _position(run, history, expected)
-        end = carry_out_run(run, setup, servers, folder, position=position)
+        end = carry_out_run(run, setup, servers, folder, position=position, began_ns=ended_ns)
+        ended_ns = monotonic_ns()
         if isinstance(end, CompleteRun):
             facts.keep(run.cell.variant, end.facts)
             visit = Visit(run, end.stored, end.took_ns, end.spent_ns, failed_ns)

@@ -110,10 +110,10 @@ def excluded(folder: ExperimentFolder) -> dict[str, str]:
     }
 
 
-def resume(folder: ExperimentFolder) -> None:
-    """Append that the experiment goes on from here, on newly opened servers."""
+def resume(folder: ExperimentFolder, elapsed_ns: int = 0) -> None:
+    """Append that the experiment goes on from here, and how long opening the servers took."""
     folder.unseal()
-    folder.add_decision({"decision": "resumed"})
+    folder.add_decision({"decision": "resumed", "elapsed_ns": elapsed_ns})
 
 
 def resumed_count(folder: ExperimentFolder) -> int:
@@ -194,14 +194,14 @@ def _stored(folder: ExperimentFolder) -> Iterator[tuple[Visit, bool]]:
 
 
 def _failed_before(decisions: Sequence[Mapping[str, Any]]) -> dict[int | None, int]:
-    """Return the time of the failed and repeated runs before each complete run, by its number.
+    """Return the time of failed and repeated runs, and of resuming, before each complete run.
 
     None stands for the run that is complete next.
     """
     failed_ns: dict[int | None, int] = {None: 0}
     for decision in decisions:
-        if decision["decision"] in ("failed", "repeated"):
-            failed_ns[None] += decision["elapsed_ns"]
+        if decision["decision"] in ("failed", "repeated", "resumed"):
+            failed_ns[None] += decision.get("elapsed_ns", 0)
         elif decision["decision"] == "done":
             failed_ns[decision["number"]] = failed_ns[None]
             failed_ns[None] = 0

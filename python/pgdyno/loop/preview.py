@@ -65,17 +65,13 @@ def warnings_before(experiment: Experiment, design: type[Design[Any]]) -> Iterat
     budget_ns = design(experiment).budget_ns
     if budget_ns is None or not design.rounds_needed:
         return
-    pilots_ns, round_ns = _costs_ns(experiment, design)
     needed_ns = least_ns(experiment, design)
     if budget_ns < needed_ns:
-        enough = f"which needs at least {design.rounds_needed} rounds, about"
         yield (
-            f"the budget of {duration_text(budget_ns)} is too small for a verdict, {enough} "
-            f"{duration_text(needed_ns)}"
+            f"the budget of {duration_text(budget_ns)} is too small for a verdict, which needs at"
+            f" least {design.rounds_needed} rounds, about {duration_text(needed_ns)}; they are"
+            " carried out all the same"
         )
-    if budget_ns < pilots_ns + round_ns:
-        took = duration_text(pilots_ns + round_ns)
-        yield f"one round is carried out all the same, which takes about {took}"
 
 
 def least_ns(experiment: Experiment, design: type[Design[Any]]) -> int:

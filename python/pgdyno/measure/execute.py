@@ -58,12 +58,13 @@ def carry_out_run(
     folder: ExperimentFolder,
     *,
     position: str,
+    began_ns: int,
 ) -> CompleteRun | FailedRun:
     """Carry out one run and store it.
 
-    Args: position, for the progress, such as "run 4 of 20".
+    Args: position, for the progress, such as "run 4 of 20"; began_ns, the end of the run before:
+    judging that run and planning are a part of the time of this one.
     """
-    began_ns = monotonic_ns()
     setup.progress.moved(Moment(setup.label_of(planned), "preparing", position=position))
     servers.begin_run()
     try:

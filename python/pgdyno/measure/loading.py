@@ -11,7 +11,7 @@ from typing import Any
 
 from psycopg import sql
 
-from pgdyno.clock import ClockPair
+from pgdyno.clock import ClockPair, monotonic_ns
 from pgdyno.engine.job import InitWork, Job
 from pgdyno.engine.stream import EngineRun, print_sql
 from pgdyno.errors import RefusedError, ServerError
@@ -181,8 +181,12 @@ def load_scratch(
                 load(how=_steps("dt"))
                 label = kind_of(dataset).label(dataset)
 
+                began_ns = monotonic_ns()
+
                 def tell(share: float) -> None:
-                    progress.moved(Moment(label, f"loading {percent(share)}"))
+                    took_ns = monotonic_ns() - began_ns
+                    left_ns = round(took_ns * (1 - share) / share) if share else 0
+                    progress.moved(Moment(label, f"loading {percent(share)}", eta_ns=left_ns))
 
                 try:
                     with filled(connection, cluster.data_dir, dataset.scale, tell):

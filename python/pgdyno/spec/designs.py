@@ -50,6 +50,8 @@ METRIC_WORDS: dict[str, str] = {
     "duration": "duration",
 }
 Rounds = Annotated[int, Field(ge=1, le=1000)]
+# What the answer takes after the last run: stopping the server, reading the runs, the words.
+ANSWER_NS, _ANSWER_RATIO = 4 * SECOND_NS, 0.01
 
 
 def throughput_of(program: Program) -> Metric:
@@ -108,6 +110,13 @@ class DesignSpec(Spec):
         """Return the largest number of clients that a run of the variant will have."""
         return variant.clients or usual
 
+    def with_time_around(self, opening_ns: int) -> DesignSpec:  # noqa: ARG002
+        """Return the design with the part of its budget that is not for runs, if it has one.
+
+        Args: opening_ns, from the command until the servers had their data.
+        """
+        return self
+
 
 class DecidingDesign(DesignSpec):
     """A design in which one metric decides between variants; None: see `Experiment.metric`."""
@@ -123,6 +132,28 @@ class DecidingDesign(DesignSpec):
     def objection_to_scripts(self, program: Program) -> str:
         """Object to a metric of a program that is not in the load."""
         return objection_to_metric(self.metric, program)
+
+
+class BudgetDesign(DecidingDesign):
+    """A deciding design that the user gives a time: from the command to the printed answer.
+
+    `around_ns`: the part of it that is not for runs: creating the server and loading the data
+    before the first run, and the answer after the last. pgdyno writes it before the first run.
+    """
+
+    budget_ns: Annotated[DurationNs, Field(gt=0)] = Field(default=30 * MINUTE_NS, alias="budget")
+    around_ns: DurationNs = Field(default=0, alias="around")
+
+    @property
+    def runs_ns(self) -> int:
+        """Return the part of the budget that runs take together."""
+        return max(self.budget_ns - self.around_ns, 1)
+
+    def with_time_around(self, opening_ns: int) -> BudgetDesign:
+        """Return the design with the part of its budget that is not for runs."""
+        around_ns = opening_ns + ANSWER_NS + round(_ANSWER_RATIO * self.budget_ns)
+        # In ms, as a spec file has it: a resumed experiment has the same plan.
+        return self.model_copy(update={"around_ns": around_ns - around_ns % 1_000_000})
 
 
 class BenchDesign(DesignSpec):
@@ -172,7 +203,7 @@ class SweepDesign(DesignSpec):
         return self.clients_max if self.levels == "auto" else max(self.levels)
 
 
-class CompareDesign(DecidingDesign):
+class CompareDesign(BudgetDesign):
     """Compares every variant with the first, in adjacent pairs, until there is a verdict.
 
     `precision` asks for an interval of at most this half-width instead of a verdict. Differences
@@ -182,7 +213,6 @@ class CompareDesign(DecidingDesign):
 
     kind: Literal["compare"] = "compare"
     precision_ratio: Ratio | None = Field(default=None, alias="precision")
-    budget_ns: Annotated[DurationNs, Field(gt=0)] = Field(default=30 * MINUTE_NS, alias="budget")
     margin_ratio: Ratio = Field(default=0.02, alias="margin")
     rounds: Annotated[int, Field(ge=3, le=1000)] | None = None
     is_extended: bool = Field(default=False, alias="extended")

@@ -84,7 +84,7 @@ class Tune(Design[TuneDesign]):
     @property
     def budget_ns(self) -> int:
         """Return the time that all runs take together."""
-        return self.asked.budget_ns
+        return self.asked.runs_ns
 
     @cached_property
     def metric(self) -> Metric:
@@ -209,12 +209,12 @@ class Tune(Design[TuneDesign]):
             usual_ns = self.experiment.workload.duration_ns + (
                 self.experiment.workload.warmup_ns or 0
             )
-            return max(1, self.asked.budget_ns // usual_ns)
+            return max(1, self.asked.runs_ns // usual_ns)
         is_over = self.why_not_known(history) or self.tuning(history, excluded).next() is None
         if rounds(history) and is_over:
             return len(history)
         each_ns = max(1, elapsed_ns(history) // len(history))
-        left_ns = self.asked.budget_ns - elapsed_ns(history)
+        left_ns = self.asked.runs_ns - elapsed_ns(history)
         return len(history) + max(1, left_ns // each_ns)
 
     def outlook(self, history: History, excluded: frozenset[str] = NONE) -> str:
@@ -227,7 +227,7 @@ class Tune(Design[TuneDesign]):
         step = tuning.next()
         if step is None or not tuning.begins_round:
             return ""
-        left_ns = max(0, self.asked.budget_ns - elapsed_ns(history))
+        left_ns = max(0, self.asked.runs_ns - elapsed_ns(history))
         return f"{self._seen_so_far(tuning)}; {duration_text(left_ns)} left"
 
     def _seen_so_far(self, tuning: Tuning) -> str:
@@ -411,7 +411,7 @@ class Tune(Design[TuneDesign]):
         asked = Question(
             space,
             self.whole_now,
-            self.asked.budget_ns - before_ns,
+            self.asked.runs_ns - before_ns,
             self.order_seed,
             self.asked.rules,
             {dimension.name: (defaults.get(dimension.name, ""),) for dimension in space},

@@ -8,14 +8,14 @@ from pydantic import AfterValidator, Field, model_validator
 
 from pgdyno.programs.program import Program
 from pgdyno.programs.registry import types_by_name
-from pgdyno.spec.base import MINUTE_NS, DurationNs
+from pgdyno.spec.base import DurationNs
 from pgdyno.spec.condition import Condition, memory_limit_from, slo_from
-from pgdyno.spec.designs import DecidingDesign, Metric, throughput_of
+from pgdyno.spec.designs import BudgetDesign, Metric, throughput_of
 from pgdyno.spec.targets import SLO_METRICS, kept_condition, objection_to_type, slo_to_improve
 from pgdyno.spec.variant import Variant
 
 
-class TuneDesign(DecidingDesign):
+class TuneDesign(BudgetDesign):
     """A search for better settings; the first variant is the unchanged server.
 
     `settings`: what to search, such as "work_mem=1MB..64MB" or "jit=on,off". `now`: their present
@@ -43,7 +43,6 @@ class TuneDesign(DecidingDesign):
         default=None, alias="checkpoint_every"
     )
     major: int | None = None
-    budget_ns: Annotated[DurationNs, Field(gt=0)] = Field(default=30 * MINUTE_NS, alias="budget")
 
     @model_validator(mode="after")
     def _memory_is_known(self) -> TuneDesign:

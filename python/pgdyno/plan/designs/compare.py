@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pgdyno.analysis import verdicts
 from pgdyno.analysis.arrays import FloatArray
 from pgdyno.analysis.compare import (
     Better,
@@ -35,6 +36,10 @@ from pgdyno.spec.designs import METRIC_WORDS, MORE_IS_BETTER, CompareDesign
 from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop
 
 ROUNDS_MAX = 1000
+# A shorter run is not valid.
+RUN_LEAST_NS = round(verdicts.NEEDED_S_TO_PROVE * 1e9)
+# If the plan takes this much longer than the budget, it says so.
+_OVER_NS = 1_000_000_000
 # Time of a run in addition to its load, without a pilot that shows it. A value that is too short
 # does no harm, because the end of the budget is a last look, too.
 _AROUND_NS = 1_000_000_000
@@ -71,14 +76,14 @@ class Compare(Design[CompareDesign]):
     @property
     def budget_ns(self) -> int | None:
         """Return the time after which no further round begins; None with a number of rounds."""
-        return self.asked.budget_ns if self.asked.rounds is None else None
+        return self.asked.runs_ns if self.asked.rounds is None else None
 
     def next_run(self, history: History, excluded: frozenset[str] = NONE) -> PlannedRun | Stop:
         """Return the next run, or Stop with the reason."""
         experiment, variants = self.experiment, self.usable(excluded)
         if len(variants) < 2:
             return Stop("fewer than two variants can be measured")
-        if missing := pilot_missing(experiment, history, variants):
+        if missing := self._pilot_missing(history, variants):
             return missing
         metric = experiment.metric()
         if any(metric not in measured.metrics for measured in rounds(history)):
@@ -97,28 +102,70 @@ class Compare(Design[CompareDesign]):
             todo = taking_part
         left = frozenset(todo)
         first = next(v for v in shuffled(taking_part, self.order_seed, current) if v in left)
-        return visit(experiment, history, variant=first, round_number=current)
+        run = visit(experiment, history, variant=first, round_number=current)
+        return replace(run, measure_ns=self._run_ns(history, variants))
+
+    def _pilot_missing(
+        self, history: History, variants: Sequence[PlannedVariant]
+    ) -> PlannedRun | None:
+        """Return the next pilot; None if all ran, or if they would take the time of three rounds.
+
+        Without a pilot the warm-up has its least length.
+        """
+        missing = pilot_missing(self.experiment, history, variants)
+        if missing is None or self.budget_ns is None or rounds(history):
+            return missing if not rounds(history) else None
+        rest = len(variants) - len(pilots(history))
+        pilot_ns = missing.measure_ns + max(self._around_ns(history).values(), default=_AROUND_NS)
+        least_ns = min(RUN_LEAST_NS, self.experiment.workload.duration_ns)
+        needed_ns = PLANNED_PAIRS_MIN * self._piloted_round_ns(history, variants, least_ns)
+        return missing if rest * pilot_ns + needed_ns <= self._left_ns(history) else None
+
+    def _run_ns(self, history: History, variants: Sequence[PlannedVariant]) -> int:
+        """Return the length of a run: as asked, or shorter, so that three rounds are possible."""
+        asked_ns = self.experiment.workload.duration_ns
+        if self.budget_ns is None or self._is_counted or asked_ns <= RUN_LEAST_NS:
+            return asked_ns
+        around_ns = self._piloted_round_ns(history, variants, 0)
+        room_ns = (self._left_ns(history) // PLANNED_PAIRS_MIN - around_ns) // len(variants)
+        return max(RUN_LEAST_NS, min(asked_ns, room_ns))
+
+    @property
+    def _is_counted(self) -> bool:
+        """Return whether runs have no length, so that their time is not known beforehand."""
+        is_counted = self.experiment.workload.transactions_per_client is not None
+        return is_counted or self.experiment.metric() == "duration"
+
+    def _left_ns(self, history: History) -> int:
+        """Return what the pilots leave of the budget."""
+        return self.asked.runs_ns - elapsed_ns(pilots(history))
 
     def rounds_planned(self, history: History, variants: Sequence[PlannedVariant]) -> int | None:
         """Return the number of rounds, which is fixed before the first of them.
 
-        Budget and pilots decide it, no result of a round. None: the time of a run is not known
-        beforehand, or the budget was changed, so only the time ends the experiment.
+        Budget and pilots decide it, no result of a round. At least three, because fewer have no
+        interval. None: the time of a run is not known beforehand, or the budget was changed, so
+        only the time ends the experiment.
         """
-        asked, workload = self.asked, self.experiment.workload
-        if asked.rounds is not None:
-            return asked.rounds
-        is_counted = workload.transactions_per_client is not None
-        if asked.is_extended or is_counted or self.experiment.metric() == "duration":
+        if self.asked.rounds is not None:
+            return self.asked.rounds
+        if self.asked.is_extended or self._is_counted:
             return None
-        left_ns = asked.budget_ns - elapsed_ns(pilots(history))
-        return min(max(left_ns // self._piloted_round_ns(history, variants), 1), ROUNDS_MAX)
+        run_ns = self._run_ns(history, variants)
+        fitting = self._left_ns(history) // self._piloted_round_ns(history, variants, run_ns)
+        return min(max(fitting, PLANNED_PAIRS_MIN), ROUNDS_MAX)
 
-    def _piloted_round_ns(self, history: History, variants: Sequence[PlannedVariant]) -> int:
+    def _around_ns(self, history: History) -> dict[PlannedVariant | None, int]:
+        """Return what the run of a variant takes in addition to its load, by its pilot."""
+        return {m.run.cell.variant: max(m.took_ns - m.run.measure_ns, 0) for m in pilots(history)}
+
+    def _piloted_round_ns(
+        self, history: History, variants: Sequence[PlannedVariant], run_ns: int
+    ) -> int:
         """Return how long a round takes, by the pilots."""
-        piloted = {m.run.cell.variant: m.took_ns - m.run.measure_ns for m in pilots(history)}
-        load_ns = warm_up_ns(self.experiment, history) + self.experiment.workload.duration_ns
-        return sum(load_ns + max(piloted.get(v, _AROUND_NS), 0) for v in variants)
+        around_ns = self._around_ns(history)
+        load_ns = warm_up_ns(self.experiment, history) + run_ns
+        return sum(load_ns + around_ns.get(variant, _AROUND_NS) for variant in variants)
 
     def _why_enough(
         self, history: History, variants: Sequence[PlannedVariant], round_count: int
@@ -127,23 +174,26 @@ class Compare(Design[CompareDesign]):
         if round_count == 0:
             return ""
         done, budget_ns = counted(round_count, "round"), self.budget_ns
-        is_last = round_count >= (self.rounds_planned(history, variants) or ROUNDS_MAX)
+        planned = self.rounds_planned(history, variants)
+        is_last = round_count >= (planned or ROUNDS_MAX)
         if budget_ns is None:
             return f"all {done} are done" if is_last else ""
-        if is_last:
-            return f"the budget of {duration_text(budget_ns)} was enough for {done}"
-        if elapsed_ns(history) + _round_ns(history) > budget_ns:
-            return f"the budget of {duration_text(budget_ns)} is used up"
+        budget = duration_text(self.asked.budget_ns)
+        is_over = elapsed_ns(history) + _round_ns(history) > budget_ns
+        if is_last and elapsed_ns(history) <= budget_ns:
+            return f"the budget of {budget} was enough for {done}"
+        if is_last or (is_over and (planned is None or round_count >= PLANNED_PAIRS_MIN)):
+            return f"the budget of {budget} is used up"
         return ""
 
     def runs_expected(self, history: History, excluded: frozenset[str] = NONE) -> int:
         """Return the planned number of runs; without a plan, an estimate from the scatter."""
         variants = self.usable(excluded)
-        piloted = int(self.experiment.workload.warmup_ns is None)
+        is_piloted = bool(pilots(history)) or self._pilot_missing(history, variants) is not None
         current = max((measured.run.round for measured in rounds(history)), default=1)
         if current == 1 and not set(variants) <= visited(history, 1):
             planned = self.rounds_planned(history, variants) or PLANNED_PAIRS_MIN
-            return len(variants) * (planned + piloted)
+            return len(variants) * (planned + is_piloted)
         still_open = [
             standing for standing in self.standings(history, excluded) if not standing.is_settled
         ]
@@ -200,21 +250,27 @@ class Compare(Design[CompareDesign]):
         return f"round {last}: " + "; ".join(word for word in words if word)
 
     def _plan_words(self, history: History, variants: Sequence[PlannedVariant]) -> str:
-        if len(variants) < 2 or pilot_missing(self.experiment, history, variants):
+        if len(variants) < 2 or self._pilot_missing(history, variants):
             return ""
         if self.asked.is_extended:
             return EXTENDED
         planned = self.rounds_planned(history, variants)
         if planned is None:
             return "plan    the last look is when the budget is used up"
-        load_ns = warm_up_ns(self.experiment, history) + self.experiment.workload.duration_ns
+        run_ns = self._run_ns(history, variants)
+        load_ns = warm_up_ns(self.experiment, history) + run_ns
         *early, last = self._looks_planned(history, variants)
         runs = f"{len(variants)} x {duration_text(load_ns)}"
         plan = f"plan    {counted(planned, 'round')} of {runs}; "
-        if planned < PLANNED_PAIRS_MIN:
-            least_ns = PLANNED_PAIRS_MIN * self._piloted_round_ns(history, variants)
-            needed = duration_text(elapsed_ns(pilots(history)) + least_ns)
-            return f"{plan}an interval needs {PLANNED_PAIRS_MIN}, which take {needed} in all"
+        if run_ns < (asked_ns := self.experiment.workload.duration_ns):
+            plan += f"runs of {duration_text(run_ns)} instead of {duration_text(asked_ns)} fit; "
+        over_ns = planned * self._piloted_round_ns(history, variants, run_ns)
+        over_ns -= self._left_ns(history)
+        if self.budget_ns is not None and over_ns > _OVER_NS:
+            return (
+                f"{plan}they take about {duration_text(over_ns)} more than the budget, because"
+                f" fewer than {PLANNED_PAIRS_MIN} have no interval; Ctrl-C ends them"
+            )
         first = f"looks after rounds {', '.join(map(str, early))}, " if early else ""
         return f"{plan}{first}last look after round {last}"
 

@@ -12,7 +12,6 @@ from pgdyno.cli import load_options, options, output, wanted
 from pgdyno.cli.headings import LOAD, under
 from pgdyno.cli.load_options import LoadVerb
 from pgdyno.cli.program_help import own_defaults, type_targets
-from pgdyno.clock import monotonic_ns
 from pgdyno.errors import RefusedError, ServerError, SpecError
 from pgdyno.features.tune.catalogue import RISKS
 from pgdyno.process import signals
@@ -41,7 +40,6 @@ if wanted.body:
     from pgdyno.server.system_settings import SystemSettings
     from pgdyno.spec.condition import condition_from, memory_limit_from
     from pgdyno.spec.designs import BenchDesign
-    from pgdyno.spec.units import duration_ns
     from pgdyno.store.experiment import Store
     from pgdyno.store.stored_run import StoredRun
 
@@ -92,7 +90,7 @@ _EVIDENCE_NS = 10_000_000_000
     "--budget",
     default="30min",
     metavar="TIME",
-    help="Time for everything (default 30min).",
+    help="Time from the command to the answer, with creating and loading (default 30min).",
     first=True,
 )
 @_search(
@@ -159,7 +157,6 @@ def _tuned(given: dict[str, Any], lent: LentCluster) -> int:
     if asked.resolved is not None:
         refuse_on_own_server(tuple(text.partition("=")[0].strip() for text in given["searched"]))
     planning.refuse_short_budget(asked.experiment.workload, given["budget"])
-    began_ns = monotonic_ns()
     known = _known(asked, given)
     has_first_run, checkpoint_every = not given["searched"], None
     if has_first_run:
@@ -182,12 +179,8 @@ def _tuned(given: dict[str, Any], lent: LentCluster) -> int:
     rules = planning.rules_of(known, named)
     design = {name: given[name] for name in ("classes", "slo", "budget")}
     design |= {"keep": given["limits"], "metric": given["goal"]}
-    if has_first_run:
-        if checkpoint_every is not None:
-            design["checkpoint_every"] = f"{checkpoint_every // 1_000_000}ms"
-        # It is part of the time that the user gave.
-        left_ns = duration_ns(given["budget"], what="--budget") - (monotonic_ns() - began_ns)
-        design["budget"] = f"{max(left_ns // 1_000_000, 1)}ms"
+    if checkpoint_every is not None:
+        design["checkpoint_every"] = f"{checkpoint_every // 1_000_000}ms"
     try:
         experiment = planning.planned(asked.experiment, known, space, rules=rules, fields=design)
     except ValidationError as error:
