@@ -159,11 +159,16 @@ class Tuning:
 
     @property
     def left_ns(self) -> float:
-        """Return what is left of the budget; after turns, runs of the result are to follow."""
+        """Return what is left of the budget; after turns, runs of the result are to follow.
+
+        If the best value is one that takes turns, it and your settings need a run each.
+        """
+        turns = [arm for arm in [*self._earlier, *self._arms] if arm.in_turns]
+        runs = len(self._always(in_turns=False)) if turns and self._lacks_runs else 0
+        best = likely([arm for arm in self._arms if arm.is_open], self._noises)
+        runs = 2 if best is not None and best.in_turns else runs
         spent_ns = sum(self._took_ns.values())
-        takes_turns = any(arm.in_turns for arm in [*self._earlier, *self._arms])
-        last_ns = len(self._always(in_turns=False)) * self.step_ns("run")
-        return self._asked.budget_ns - spent_ns - last_ns * (takes_turns and self._lacks_runs)
+        return self._asked.budget_ns - spent_ns - runs * self.step_ns("run")
 
     @property
     def trials(self) -> tuple[Trial, ...]:
