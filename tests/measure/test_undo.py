@@ -64,7 +64,7 @@ def test_settings_are_changed_for_a_variant_and_put_back(
     asked = compared(pgdyno, theirs.target, tmp_path, "--admin", admin(theirs.target))
     said = pgdyno(*asked, "--json")
     assert said.code == NOT_VALID, said.err
-    assert [variant["runs"] for variant in said.document["variants"]] == [1, 1]
+    assert [variant["runs"] for variant in said.document["variants"]] == [3, 3]
     assert run_sql(theirs.target, ENTRIES) == before
     assert scalar(theirs.target, "SHOW checkpoint_timeout") == "17min"
     folder = Store(pgdyno.store).find("last")

@@ -142,16 +142,18 @@ class BudgetDesign(DecidingDesign):
     """
 
     budget_ns: Annotated[DurationNs, Field(gt=0)] = Field(default=30 * MINUTE_NS, alias="budget")
-    around_ns: DurationNs = Field(default=0, alias="around")
+    around_ns: DurationNs | None = Field(default=None, alias="around")
 
     @property
     def runs_ns(self) -> int:
         """Return the part of the budget that runs take together."""
-        return max(self.budget_ns - self.around_ns, 1)
+        return max(self.budget_ns - (self.around_ns or 0), 1)
 
     def with_time_around(self, opening_ns: int) -> BudgetDesign:
         """Return the design with the part of its budget that is not for runs."""
-        around_ns = opening_ns + ANSWER_NS + round(_ANSWER_RATIO * self.budget_ns)
+        # A machine that opens slowly answers slowly, too.
+        answer_ns = min(max(opening_ns // 4, ANSWER_NS), 3 * ANSWER_NS)
+        around_ns = opening_ns + answer_ns + round(_ANSWER_RATIO * self.budget_ns)
         # In ms, as a spec file has it: a resumed experiment has the same plan.
         return self.model_copy(update={"around_ns": around_ns - around_ns % 1_000_000})
 
