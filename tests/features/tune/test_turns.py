@@ -24,7 +24,7 @@ def test_values_take_turns_in_one_load_and_the_better_one_is_proved(
     done = pgdyno(
         *("tune", "--scratch", "--pg-version", version, "-s", "1", "-f", str(script)),
         *("--set", "seq_page_cost=20", "--setting", "seq_page_cost=20,2"),
-        *("--budget", "45s", "--warmup", "0s", "--json"),
+        *("--budget", "75s", "--json"),
         timeout_s=280,
     )
     document = done.document

@@ -42,7 +42,8 @@ def tune_answer(seen: Measurements) -> Answer:
     """Return the answer of a tuning, also of one that was interrupted."""
     design = Tune(seen.experiment)
     ran = seen.rounds_planned_by
-    history = tuple(measured(visit) for visit in ran)
+    # The pilots are a part of the time, so the plan is another one without them.
+    history = tuple(measured(visit) for visit in (*seen.pilots, *ran))
     reasons = excluded(seen.folder)
     tuning = design.tuning(history, frozenset(reasons))
     tuning.next()

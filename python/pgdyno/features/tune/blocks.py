@@ -119,11 +119,11 @@ def _in_full(block: Block) -> Block:
 
 
 def _effects(tuned: TuneFindings) -> Iterator[forest.ForestRow]:
-    """Yield the rows of the plot: the gain, then every value with an interval."""
+    """Yield the rows of the plot: the gain, then every value that was compared."""
     if tuned.gain is not None:
         yield forest.ForestRow("proposed, against your settings", tuned.gain, "", "proved")
     for place, trial in enumerate(tuned.tried):
-        if trial.ratio is not None and trial.ratio.low is not None:
+        if trial.ratio is not None and not trial.failure:
             is_against_yours = trial.against == BASE
             name = trial.name if is_against_yours else f"{trial.name}, against {trial.against}"
             yield forest.ForestRow(name, trial.ratio, "", f"tried.{place}.ratio")
@@ -133,13 +133,15 @@ def _tried(tuned: TuneFindings) -> Iterator[BlockSection]:
     lines = [LabelledLine("tried", trial_text(tuned, t)) for t in tuned.tried[:_TRIED_MAX]]
     if (more := len(tuned.tried) - _TRIED_MAX) > 0:
         lines.append(LabelledLine("tried", f"and {more} more on the page and in --json"))
+    has_doubts = any(trial.doubt for trial in tuned.tried)
+    doubts = (TableColumn("doubt", is_name=True, is_wide=True),) * has_doubts
     columns = (
         TableColumn("value", style="mono"),
         TableColumn("verdict", is_name=True),
         TableColumn(forest.metric_name(tuned.metric), is_name=True),
         TableColumn("against", is_name=True),
         TableColumn("pairs"),
-        TableColumn("doubt", is_name=True, is_wide=True),
+        *doubts,
     )
     rows = (
         (
@@ -148,7 +150,7 @@ def _tried(tuned: TuneFindings) -> Iterator[BlockSection]:
             figure_text(change_text(trial.ratio), f"tried.{place}.ratio") if trial.ratio else "",
             trial.against,
             figure_text(str(trial.pair_count), f"tried.{place}.pair_count"),
-            trial.doubt,
+            *((trial.doubt,) * has_doubts),
         )
         for place, trial in enumerate(tuned.tried)
     )
