@@ -10,7 +10,7 @@ from tests.fixtures.captures import tpcb_capture
 
 from pgdyno.features.capture.file import encoded
 from pgdyno.features.capture.mirror.job import mirror_load, source_document
-from pgdyno.features.capture.model import Constant, Equal, Number, Source, Step
+from pgdyno.features.capture.model import Constant, Counters, Equal, Number, Source, Step
 from pgdyno.spec.experiment import Script
 
 
@@ -71,3 +71,21 @@ def test_a_step_does_not_wait_for_a_constant_that_is_always_null(tmp_path: Path)
     # Another step has another constant, so both are sent as parameters.
     load = load_of(tmp_path / "a.capture", (Constant(value="3"),) * 2, given, not_null=(0, 1))
     assert load["templates"][0]["steps"][1]["not_null"] == [0]
+
+
+def test_a_logged_statement_that_did_nothing_is_counted_if_the_server_counted_it(
+    tmp_path: Path,
+) -> None:
+    capture, path = tpcb_capture(), tmp_path / "a.capture"
+    idle = Counters(calls=5, time_ms=1)
+    statements = tuple(
+        own.model_copy(update={"counters": idle, "is_counted": own.kind == "update"})
+        for own in capture.statements
+    )
+    header = capture.header.model_copy(update={"sources": ("log",)})
+    changed = {"statements": statements, "header": header}
+    path.write_bytes(encoded(capture.model_copy(update=changed)))
+    rows = source_document(Script(builtin="mirror", capture=path))["statements"]
+    counted = {row["text"].split()[0]: row["counters"]["is_counted"] for row in rows}
+    assert counted["UPDATE"] == 1
+    assert counted["SELECT"] == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from pgdyno.analysis.findings import CellFindings
 from pgdyno.engine.distribution import Distribution
 from pgdyno.errors import SpecError
 from pgdyno.features.capture.file import encoded
-from pgdyno.features.capture.mirror.answer import ANSWER
+from pgdyno.features.capture.mirror.answer import ANSWER, _server_counters
 from pgdyno.features.capture.mirror.findings import (
     CopySeen,
     FailedKind,
@@ -309,3 +310,18 @@ def test_what_is_left_out_has_a_line_with_its_label() -> None:
     section = shown_of_cells([CellFindings("15", "mirror", likeness, is_main=True)])
     words = {line.label: line.said for line in blocks_of(section.blocks, LabelledLine)}
     assert words["left out"] == "50 % of the time: COPY t, it is refused"
+
+
+def test_texts_that_differ_in_a_constant_share_what_the_server_counts() -> None:
+    texts = ("SELECT 'a'::regclass", "SELECT 'b'::regclass")
+    statements = [SimpleNamespace(line=line, text=text) for line, text in enumerate(texts)]
+    numbers: Any = SimpleNamespace(scripts=[SimpleNamespace(name="kind", statements=statements)])
+    growth = {"7": {"calls": 4.0, "rows": 8.0}}
+    document = {
+        "query_ids": {"kind": {"0": [7], "1": [7]}},
+        "statement_counters": {"statements": growth},
+    }
+    counted = _server_counters(document, numbers)
+    assert counted is not None
+    assert all(counted[text]["is_counted"] for text in texts)
+    assert [counted[text]["rows"] / counted[text]["calls"] for text in texts] == [2, 2]

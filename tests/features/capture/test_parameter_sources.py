@@ -357,7 +357,7 @@ TENANTS = "SELECT 1 FROM doc WHERE d_tenant = $1 AND d_id = $2"
 @pytest.mark.parametrize(
     "text", [TENANTS, "UPDATE doc SET d_note = 1 WHERE d_id = $2 AND d_tenant = $1"]
 )
-def test_a_row_beside_whose_key_a_statement_names_the_tenant_is_one_of_this_tenant(
+def test_a_statement_with_tenant_and_key_finds_a_row_of_this_tenant(
     text: str,
 ) -> None:
     tenant = column("tenant.t_id", 1, values=3, is_unique=True)

@@ -74,6 +74,10 @@ def shop(target: Target) -> None:
                     )
                     assert changed.rowcount == 1
                 session.execute("UPDATE orders SET is_paid = true WHERE id = %s", [key])
+                # A cursor that outlives its transaction.
+                session.execute("DECLARE held CURSOR WITH HOLD FOR SELECT id FROM customer")
+                session.execute("FETCH 2 FROM held")
+                session.execute("CLOSE held")
                 # Constants that no parameter can replace.
                 session.execute(
                     "UPDATE orders SET note = coalesce(note, '') || E'\\n' || $$it's$$ WHERE"

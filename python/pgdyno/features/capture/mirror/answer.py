@@ -102,23 +102,25 @@ def _server_counters(
 
     Args: server_json, with `statement_counters` (query id -> name of a counter -> its growth) and
     `query_ids` (script -> line -> query ids), as `measure.after_load` writes them.
-    Returns: example: "SELECT 1" -> calls -> 12.0. Several lines may have one text: their sum. Each
-    query id counts for the first line that has it.
+    Returns: example: "SELECT 1" -> calls -> 12.0. Several lines may have one text: their sum.
+    Texts that differ only in constants have one query id: all of them have its counters.
     """
     growth_by_id = (server_json.get("statement_counters") or {}).get("statements")
     if growth_by_id is None:
         return None
     ids_by_script = server_json.get("query_ids") or {}
     counters: dict[str, dict[str, float]] = {}
-    used: set[int] = set()
+    used: set[tuple[str, int]] = set()
     for script in numbers.scripts:
         for statement in script.statements:
             ids = ids_by_script.get(script.name, {}).get(str(statement.line), ())
-            for query_id in set(ids) - used:
-                used.add(query_id)
+            text = redacted(statement.text)
+            for query_id in {number for number in ids if (text, number) not in used}:
+                used.add((text, query_id))
                 if (growth := growth_by_id.get(str(query_id))) is not None:
-                    text = redacted(statement.text)
                     sums = counters.setdefault(text, dict.fromkeys(growth, 0.0))
+                    # `findings` reads it: without it, rows and blocks are not known.
+                    sums["is_counted"] = 1.0
                     for name, value in growth.items():
                         sums[name] += value
     return dict(counters)

@@ -236,7 +236,8 @@ class Logged:
         parsed = {ids[key]: statement.parsed for key, statement in used.items()}
         recorder, recording = self._request.recorder, None
         if recorder is not None:
-            statements += recorder.statements_but({statement.id for statement in statements})
+            others = recorder.statements_but({statement.id for statement in statements})
+            statements += map(means.counted, others)
             recording = recorder.end()
         counters = CountersOfLoad(capture.columns, capture.objects, parsed)
         templates = tuple(counters.shared(templates))
@@ -303,19 +304,17 @@ class Logged:
             known = counted.get(statement_id(*key))
             scaled = round(calls / self._request.sample_ratio)
             constants = len(used[key].positions) if used[key].parameter_count else 0
-            made = known or Statement(
-                id=statement_id(*key),
-                text=parsed.text,
-                kind=parsed.kind,
-                reads_only=parsed.reads_only,
-                tables=parsed.tables,
-                parameter_types=tuple(types.get(parsed.text, ())),
-                role=key[0],
-                counters=means.of(
-                    parsed.text,
-                    Counters(calls=scaled, time_ms=took_ms / self._request.sample_ratio),
-                ),
-                is_counted=means.has(parsed.text),
+            made = known or means.counted(
+                Statement(
+                    id=statement_id(*key),
+                    text=parsed.text,
+                    kind=parsed.kind,
+                    reads_only=parsed.reads_only,
+                    tables=parsed.tables,
+                    parameter_types=tuple(types.get(parsed.text, ())),
+                    role=key[0],
+                    counters=Counters(calls=scaled, time_ms=took_ms / self._request.sample_ratio),
+                )
             )
             yield made.model_copy(update={"constant_count": constants})
 

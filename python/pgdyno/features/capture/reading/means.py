@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from pgdyno.features.capture.model import Counters
+from pgdyno.features.capture.model import Counters, Statement
 
 _TYPE = (
     r"(?:(?:timestamp|time)(?:\(\$1\))? with(?:out)? time zone|double precision|character varying"
@@ -74,9 +74,11 @@ class MeansOfStatements:
         }
         return own.model_copy(update=dict(scaled))
 
-    def has(self, text: str) -> bool:
-        """Return whether the server counted a statement, even one without rows and blocks."""
-        return self._total(text) is not None
+    def counted(self, statement: Statement) -> Statement:
+        """Return a statement of a log with rows and blocks, if the server counted any call."""
+        text, own = statement.text, statement.counters
+        known = {"counters": self.of(text, own), "is_counted": self._total(text) is not None}
+        return statement.model_copy(update=known)
 
     def _total(self, text: str) -> Counters | None:
         exact, wide = _forms(text)

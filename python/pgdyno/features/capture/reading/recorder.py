@@ -23,6 +23,7 @@ from pgdyno.features.capture.reading.key_families import KeyFamilies
 from pgdyno.features.capture.reading.log_calls import Call, Value
 from pgdyno.features.capture.reading.log_templates import name_of
 from pgdyno.features.capture.reading.parsed import Parsed
+from pgdyno.features.capture.reading.utilities import without_orphans
 from pgdyno.features.capture.schema import ColumnShape
 from pgdyno.store.files import PrivateLines
 
@@ -92,6 +93,9 @@ class Recorder:
     def add(self, calls: Sequence[Call]) -> None:
         """Write one transaction, unless the log lacks one of its values."""
         whole = [(call, *_sent_as(call)) for call in calls if self._can_be_repeated(call)]
+        # The cursor of a DECLARE that is left out, such as one WITH HOLD, cannot be read.
+        fits = without_orphans([text for _, text, _ in whole])
+        whole = [item for item, is_there in zip(whole, fits, strict=True) if is_there]
         self._left_out_count += len(calls) - len(whole)
         if all(call.statement.parsed.kind in ("begin", "commit", "rollback") for call, *_ in whole):
             return

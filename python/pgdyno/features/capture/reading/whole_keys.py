@@ -50,14 +50,14 @@ def with_whole_keys(
             # A row that only joins others may be asked for before it is made.
             is_own = bool(shapes) and shapes[-1].references is None
             is_sparse = prod(s.distribution.distinct for s in shapes) > _SPARSE * rows.get(table, 0)
-            beside = _beside(parsed, use, key, columns)
-            if name != key[-1] or not is_own or not (beside or (len(key) > 1 and is_sparse)):
+            owners = _with_key(parsed, use, key, columns)
+            if name != key[-1] or not is_own or not (owners or (len(key) > 1 and is_sparse)):
                 continue
-            wide = (*beside, *key)
+            wide = (*owners, *key)
             asked = [(column, _of(parsed, use, (table, column), are_alike)) for column in wide]
             places = {column: place for column, place in asked if place is not None}
             drawn = [c for c in places if _is_drawn(made[places[c]])]
-            if beside and drawn[-1:] != [name] and rows.get(table, 0) > _KEPT_ROWS:
+            if owners and drawn[-1:] != [name] and rows.get(table, 0) > _KEPT_ROWS:
                 continue
             known = [c for c in places if made[places[c]] != NULL and c not in drawn[-1:]]
             if drawn and known:
@@ -69,7 +69,7 @@ def with_whole_keys(
     return made
 
 
-def _beside(
+def _with_key(
     parsed: Parsed,
     use: Parameter,
     key: Sequence[str],
