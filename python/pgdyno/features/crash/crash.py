@@ -13,7 +13,7 @@ from typing import Any
 
 import tomli_w
 
-from pgdyno.clock import ClockPair, read_pair
+from pgdyno.clock import ClockPair, monotonic_ns, read_pair
 from pgdyno.errors import InterruptedByUser, PgdynoError
 from pgdyno.features.crash.controls import REPEATS_MAX, Control, controls_of, is_settled, judged
 from pgdyno.features.crash.crashers import Crasher, CrashRequest, OwnCrasher, ScratchCrasher
@@ -25,6 +25,7 @@ from pgdyno.features.crash.show import CrashShow
 from pgdyno.features.crash.work import CrashSetup
 from pgdyno.measure.run_progress import RunProgress
 from pgdyno.process import signals
+from pgdyno.quantities import duration_text
 from pgdyno.server.leftovers import sweep_leftovers
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
@@ -102,21 +103,30 @@ class _Session:
                 if self.request.on is None or not control.tears_pages:
                     self._run_control(control, apart)
         for fault in self.request.faults:
-            record = self._kept(self.crasher.fail(apart, fault))
+            with self.show.progress.doing(f"fault {fault}"):
+                record = self._kept(self.crasher.fail(apart, fault))
             self.show.controlled(judged(FAULTS[fault], [record]), "fault")
         count = self.request.only_number or self.request.crashes
         planned = planned_crashes(count, self.request.seed, self.crasher.phases)
         if self.request.only_number is not None:
             planned = planned[-1:]
-        for planned_crash in planned:
-            record = self._kept(self.crasher.crash(self.bench, planned_crash, None))
+        began_ns = monotonic_ns()
+        for done_count, planned_crash in enumerate(planned):
+            words = f"crash {planned_crash.number} of {count}"
+            if done_count:
+                each_ns = (monotonic_ns() - began_ns) // done_count
+                left_s = round(each_ns * (len(planned) - done_count) / 1e9)
+                words += f", about {duration_text(left_s * 1_000_000_000)} left"
+            with self.show.progress.doing(words):
+                record = self._kept(self.crasher.crash(self.bench, planned_crash, None))
             self.show.crashed(record, len(planned))
 
     def _run_control(self, control: Control, bench: CrashSetup) -> None:
         records: list[CrashRecord] = []
         planned = planned_crashes(control.tries + REPEATS_MAX, self.request.seed, control.phases)
         while not is_settled(control, records):
-            record = self.crasher.crash(bench, planned[len(records)], control)
+            with self.show.progress.doing(f"control {control.name}"):
+                record = self.crasher.crash(bench, planned[len(records)], control)
             records.append(self._kept(record))
         self.show.controlled(judged(control, records))
 

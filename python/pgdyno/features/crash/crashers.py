@@ -258,17 +258,17 @@ def _template(
     request: CrashRequest, binaries: Binaries, clock: ClockPair, progress: RunProgress
 ) -> ScratchCluster:
     """Return a running cluster with an empty ledger, the data that every crash begins with."""
-    cluster = ScratchCluster.create(
-        ScratchRequest(
-            binaries,
-            clients=request.clients,
-            settings={"fsync": "off"},
-            data_dir=request.data_dir,
-            allow_tmpfs=request.allow_tmpfs,
-            # Without checksums a torn page is found only if somebody reads what is torn.
-            checksums=True,
-        )
+    asked = ScratchRequest(
+        binaries,
+        clients=request.clients,
+        settings={"fsync": "off"},
+        data_dir=request.data_dir,
+        allow_tmpfs=request.allow_tmpfs,
+        # Without checksums a torn page is found only if somebody reads what is torn.
+        checksums=True,
     )
+    with progress.doing("creating a scratch server"):
+        cluster = ScratchCluster.create(asked)
     try:
         load_dataset(
             LedgerDataset(accounts=max(ACCOUNTS, request.clients)),

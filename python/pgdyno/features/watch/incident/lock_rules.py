@@ -16,7 +16,7 @@ _LONG_NS = 2_000_000_000
 # Short waits together are a finding if they take this share of DB time.
 _CONTENTION_RATIO = 0.25
 # On average; below, a server that has little to do would have a finding.
-_CONTENTION_SESSIONS = 0.1
+_CONTENTION_SESSIONS = 0.25
 _OVER_NS = 3_000_000_000
 _LINES_MAX = 6
 _LOST_MIN_S = 0.05
