@@ -82,7 +82,7 @@ def test_the_debian_package_measures_in_an_empty_root_without_network(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(2400)
 @pytest.mark.parametrize(
     ("program", "words"),
     [
