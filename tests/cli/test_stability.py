@@ -55,4 +55,9 @@ def test_a_promise_that_is_broken_is_named() -> None:
 
 
 def test_exit_codes_are_those_of_the_program() -> None:
-    assert (main.EXIT_USAGE, main.EXIT_FAILURES, measure.EXIT_NOT_VALID) == (1, 2, 3)
+    assert (main.EXIT_USAGE, main.EXIT_FAILURES, measure.EXIT_FAILURES) == (1, 2, 2)
+    assert (measure.EXIT_NOT_VALID, measure.EXIT_CHECK_FAILED, measure.EXIT_CANNOT_TELL) == (
+        3,
+        4,
+        5,
+    )
