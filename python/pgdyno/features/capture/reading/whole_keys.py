@@ -2,7 +2,7 @@
 
 In a database of many tenants, (tenant, id) is a key. Two columns that are drawn one by one are
 then hardly ever a row, so a statement finds nothing, and a new row refers to nothing. A statement
-may also ask for the tenant beside a key of one column, as in `WHERE tenant = $1 AND id = $2`.
+may also ask for the tenant and for a key of one column, as in `WHERE tenant = $1 AND id = $2`.
 """
 
 from __future__ import annotations
