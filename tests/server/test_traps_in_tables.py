@@ -152,7 +152,7 @@ def test_a_superusers_load_on_tables_that_a_landlord_can_replace_needs_a_confirm
     assert "landlord can replace the tables" in pgdyno("init", *here).error
     planned = pgdyno("init", *here, "--dry-run")
     assert planned.code == 0
-    assert "init would be refused: You are a superuser" in " ".join(planned.err.split())
+    assert "The load would be refused. You are a superuser" in " ".join(planned.err.split())
     assert "landlord can replace the tables" in pgdyno("init", *here, "--dry-run", "--probe").error
     trusted = ("--confirm", "landlord@local")
     assert "would be refused" not in pgdyno("init", *here, "--dry-run", *trusted).err

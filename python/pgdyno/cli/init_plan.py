@@ -49,7 +49,7 @@ def show_plan(
             except RefusedError as error:
                 if given["probe"]:
                     raise
-                output.warning(f"init would be refused: {error.message}", error.hint)
+                output.warning(f"The load would be refused. {error.message}", error.hint)
             plan = planned(dataset, how, connection)
         if given["probe"]:
             plan = timed(plan, dataset, target, how, Live())
