@@ -54,8 +54,8 @@ _PREPARED = re.compile(r"[\s(]*(?:select|insert|update|delete|merge|with|values|
 _FIT_S_MIN, _FIT_S_MAX, _FIT_S_OF_EACH = 40.0, 120.0, 0.24
 _FIND_S_MAX = 5.0
 _STATEMENT_TIMEOUT = "3s"
-# A statement is refused if this share of its executions fails. If fewer do, values of other types
-# are replaced, if this many draws succeed then. Others stay, and are counted.
+# A statement is refused if this share of its executions fails. If fewer fail, values of other types
+# are tried, and stay if this number of draws succeeds. Others stay, and are counted.
 _FAILS_MIN, _STEADY_DRAWS = 0.5, 12
 # States that say nothing about a statement: conflicts, limits, time, connections, and what cannot
 # be done inside a transaction, such as a procedure that commits.
