@@ -44,17 +44,18 @@ def test_no_further_run_is_begun_once_the_end_was_asked_for(
 def test_a_folder_that_is_removed_as_the_last_run_ends_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def end(stage: Any, _: object) -> None:
-        shutil.rmtree(stage.folder.folder)
+    def end(_setup: object, _servers: object, folder: Any, _design: object) -> None:
+        shutil.rmtree(folder.folder)
 
-    conditions = SimpleNamespace(clock=read_pair(), scripts=())
+    setup = SimpleNamespace(clock=read_pair())
     servers = SimpleNamespace(ready=lambda _: SimpleNamespace(facts=None), journal=None)
-    monkeypatch.setattr(drive, "_conditions", lambda *_: None)
-    monkeypatch.setattr(drive, "replace", lambda *_, **__: conditions)
+    monkeypatch.setattr(drive, "_setup", lambda *_: setup)
+    monkeypatch.setattr(drive, "replace", lambda *_, **__: setup)
     monkeypatch.setattr(drive, "opened_with_hosts", lambda *_: nullcontext(servers))
-    monkeypatch.setattr(drive, "_is_read_only", lambda *_: True)
+    monkeypatch.setattr(drive, "SlowOpening", lambda *_: None)
     monkeypatch.setattr(drive, "StoredFacts", lambda *_: SimpleNamespace(keep=lambda *_: None))
     monkeypatch.setattr(drive, "_loop", end)
+    monkeypatch.setattr(drive, "_price", lambda *_: None)
     monkeypatch.setattr(drive, "with_order", lambda asked: asked)
     permissions: Any = SimpleNamespace(abort_if=())
     progress: Any = SimpleNamespace()

@@ -27,7 +27,7 @@ from pgdyno.observe.sql.sessions import LocksCollector, ProgressCollector
 from pgdyno.observe.sql.sql_collector import SqlCollector, pick
 from pgdyno.observe.sql.waits import WaitSampler
 from pgdyno.observe.sql.wal import ArchiverCollector, CheckpointerCollector, WalCollector
-from pgdyno.server.connect import connect
+from pgdyno.server.connect import AT_ONCE, connect
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
@@ -279,7 +279,7 @@ def test_no_statement_may_write_or_read_query_texts() -> None:
     for version in range(10, 19):
         for name, sql in statements(version).items():
             # The first statement of a session is not compiled.
-            assert sql.removeprefix("SET LOCAL jit = off; ").startswith("SELECT "), name
+            assert sql.removeprefix(AT_ONCE).startswith("SELECT "), name
             if name not in TEXTS_ARE_READ:
                 assert "query," not in sql.replace("query_id", ""), name
             assert "reset(" not in sql, name

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psycopg
 import pytest
-from tests.fixtures.clusters import run_sql
+from tests.fixtures.clusters import connection, run_sql
 from tests.fixtures.poolers import Pooler
 
 from pgdyno.errors import ServerError
@@ -24,6 +25,21 @@ def test_our_settings_win_over_those_of_the_database(database: Target) -> None:
     with connect(database, verb="test") as session:
         assert session.execute(SHOWN).fetchone() == (OWN_PATH, "ISO, DMY", "on", "0.1")
         assert session.load_path == "e"
+
+
+def test_no_session_of_ours_waits_for_the_transactions_of_others(database: Target) -> None:
+    run_sql(database, "CREATE TABLE written (n int)")
+    settings = ("isolation = serializable", "deferrable = on", "read_only = on")
+    for setting in ("statement_timeout = '5s'", *(f"default_transaction_{s}" for s in settings)):
+        run_sql(database, f"ALTER DATABASE {database.database} SET {setting}")
+    with connection(database) as other:
+        other.execute("BEGIN READ WRITE, NOT DEFERRABLE; INSERT INTO written VALUES (1)")
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            run_sql(database, "SELECT 1")
+        with connect(database, verb="test", read_only=True) as session:
+            assert session.execute("SELECT 1").fetchone() == (1,)
+            with session.transaction():
+                assert session.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_a_session_that_may_write_again_is_closed(database: Target) -> None:

@@ -51,12 +51,14 @@ _OWN_SETTINGS = {
     "extra_float_digits": "1",
     "bytea_output": "hex",
     "row_security": "off",
+    "default_transaction_deferrable": "off",
     "client_min_messages": "warning",
 }
 # If the settings of the load let every statement be compiled, ours would take seconds. The setting
-# is not a start-up option, because poolers refuse these, and `showing_jit` resets it.
+# is not a start-up option, because poolers refuse these, and `showing_jit` resets it. A transaction
+# that is serializable, read-only and deferrable waits until all others of that kind have ended.
 _JIT_SINCE = 110000
-_NO_JIT = "SET LOCAL jit = off; "
+AT_ONCE = "SET LOCAL transaction_deferrable = off; SET LOCAL jit = off; "
 # The first statement of a session. Every name has its schema, so the path of the database or the
 # role cannot lead it elsewhere. At a pooler the backend is another client's: there the settings
 # must end with the transaction.
@@ -72,7 +74,7 @@ FIRST_SQL = (
     " FROM (SELECT pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) %s AS is_pooled) AS here"
 )
 # The text as it is sent, where %s is the number of the session that the server gave.
-FIRST_TEXT = _NO_JIT + FIRST_SQL
+FIRST_TEXT = AT_ONCE + FIRST_SQL
 _READ_ONLY = "default_transaction_read_only"
 # They cannot run inside a transaction, and search no path: their names are qualified.
 _ALONE = re.compile(r"\s*(vacuum|(create|drop)\s+database|alter\s+system)\b", re.I)
@@ -402,12 +404,13 @@ def _begin(connection: Connection) -> None:
     connection.silence_s_max = _FIRST_ANSWER_S
     first = FIRST_TEXT.replace("%s", str(connection.info.backend_pid))
     if connection.info.server_version < _JIT_SINCE:
-        first = first.removeprefix(_NO_JIT)
+        first = first.removeprefix(AT_ONCE)
     try:  # Several statements in a text are one transaction.
         cursor = _execute_cheap(connection, first)
-        cursor.nextset()
+        while cursor.nextset():
+            pass
     except psycopg.errors.UndefinedObject:
-        cursor = _execute_cheap(connection, first.removeprefix(_NO_JIT))
+        cursor = _execute_cheap(connection, first.removeprefix(AT_ONCE))
     row = cursor.fetchone()
     connection.silence_s_max = None
     assert row is not None, "a SELECT without FROM returns one row"

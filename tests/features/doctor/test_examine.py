@@ -15,7 +15,7 @@ from pgdyno.features.doctor.examination_text import grants_text, text_of
 from pgdyno.features.doctor.examine import Examination, Subject, checks, examine
 from pgdyno.features.doctor.finding import NO_SERVER, NO_SHELL
 from pgdyno.features.doctor.server_sql import statements
-from pgdyno.server.connect import MARK
+from pgdyno.server.connect import AT_ONCE, MARK
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
@@ -166,7 +166,7 @@ def test_every_statement_runs_on_this_version_too(version: str, house: Path) -> 
 def test_every_statement_only_reads(version: int) -> None:
     for name, sql in statements(version).items():
         # The first statement of a session is not compiled.
-        assert sql.removeprefix("SET LOCAL jit = off; ").startswith("SELECT "), name
+        assert sql.removeprefix(AT_ONCE).startswith("SELECT "), name
         assert "%" not in sql.replace("%s", ""), name
 
 

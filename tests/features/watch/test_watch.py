@@ -24,7 +24,7 @@ from pgdyno.features.watch.segments import document_again
 from pgdyno.features.watch.statements import KnownTexts
 from pgdyno.features.watch.tally import Tally
 from pgdyno.features.watch.watch import WatchOutcome, WatchRequest, WatchShow, watch
-from pgdyno.server.connect import MARK
+from pgdyno.server.connect import AT_ONCE, MARK
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 from pgdyno.store.experiment import Store
@@ -331,7 +331,7 @@ def test_no_statement_is_anything_but_a_select(pgdyno: Command) -> None:
         comment, *lines = block.splitlines()
         assert comment.startswith("-- ")
         # The first statement of a session is not compiled.
-        sql = "\n".join(lines).removeprefix("SET LOCAL jit = off; ")
+        sql = "\n".join(lines).removeprefix(AT_ONCE)
         # EXPLAIN without ANALYZE plans a statement and does not execute it.
         assert sql.startswith(("SELECT ", "EXPLAIN (FORMAT JSON) SELECT "))
 
