@@ -19,10 +19,10 @@ from pgdyno.server.target import Target
 NOWHERE = Target(host="/nowhere", ports="1", user="x", database="x", sslmode="disable")
 
 
-def older(tmp_path: Path, said: str) -> Path:
+def older(tmp_path: Path, said: str, *, to_a_job: str = "exit 1") -> Path:
     """Return an engine that says so of its version, and knows no job."""
     engine = tmp_path / "older-engine"
-    engine.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo "{said}" && exit 0\nexit 1\n')
+    engine.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo "{said}" && exit 0\n{to_a_job}\n')
     engine.chmod(0o755)
     return engine
 
@@ -53,6 +53,15 @@ def test_an_older_engine_is_refused_with_both_versions_and_the_next_step(
         f"{version('pgdyno')} with contract 1.{CONTRACT_REVISION}" in caught.value.message
     )
     assert "make build" in caught.value.hint
+
+
+def test_an_old_engine_that_answers_in_another_form_is_refused_with_both_versions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = older(tmp_path, "pgdyno-engine 0.0.9 (release, abc)", to_a_job="echo usage: run")
+    monkeypatch.setenv("PGDYNO_ENGINE", str(engine))
+    with pytest.raises(EngineError, match=r"has version 0\.0\.9 \(release, abc"):
+        check_job(load_job(NOWHERE))
 
 
 def test_an_engine_of_this_version_may_have_a_later_contract(

@@ -170,7 +170,7 @@ def check_job(job: Job) -> tuple[ScriptShape, ...]:
     """Let the engine check the job without connecting; return the parsed scripts.
 
     The engine also gets the version that this pgdyno needs (`NEEDED`). One of another version
-    answers nothing, and `engine_for_jobs` then raises the error.
+    answers nothing that can be read, and `engine_for_jobs` then raises the error.
 
     Raises: SpecError with file, line, column and caret of the mistake; EngineError with both
     versions if the engine is older, or of another release.
@@ -182,7 +182,12 @@ def check_job(job: Job) -> tuple[ScriptShape, ...]:
         with suppress(BrokenPipeError):
             checker.stdin.write(job.to_line())
             checker.stdin.close()
-        records = [parse_record(line) for line in checker.stdout.read().splitlines()]
+        lines = checker.stdout.read().splitlines()
+    try:
+        records = [parse_record(line) for line in lines]
+    except EngineError:
+        engine_for_jobs()
+        raise
     if records:
         remember_known(path)
     else:
