@@ -44,7 +44,7 @@ _SECONDS_ENOUGH = 10
 _LATE_S, _LATE_RATIO_MAX = 0.25, 0.1
 # More transactions without a statement than this number and share become a note.
 _UNEXPLAINED_MIN, _UNEXPLAINED_RATIO = 100, 0.1
-_ASSUMED_SHOWN, _TEXT_SHOWN = 3, 60
+_ASSUMED_SHOWN, _TEXT_SHOWN, _UNUSED_SHOWN = 3, 60, 3
 _NO_TEXT, _HIDDEN = (Parsed("", reason=reason) for reason in ("text_missing", "hidden"))
 # The server's own questions whether deferred foreign keys hold: COMMIT asks them, so they look like
 # statements of the client.
@@ -263,6 +263,12 @@ class Assembly:
             yield f"pg_stat_statements was reset {number} during the capture"
         yield from so_far.losses
         yield from self.schema.notes
+        if unused := self.schema.unused:
+            shown = ", ".join(unused[:_UNUSED_SHOWN])
+            more = len(unused) - _UNUSED_SHOWN
+            end = f" and {more} more" if more > 0 else ""
+            number = quantities.counted(len(unused), "function")
+            yield f"nothing in the capture uses {number}, so the copy goes without: {shown}{end}"
 
 
 def _proved(groups: Sequence[StatementGroup]) -> Iterator[str]:

@@ -55,7 +55,10 @@ _Parts = tuple[list[SchemaObject], list[SchemaObject], list[SchemaObject], Rows,
 
 @dataclass(slots=True)
 class Schema:
-    """Everything about the schema that a capture keeps, and what its columns need."""
+    """Everything about the schema that a capture keeps, and what its columns need.
+
+    `unused`: the functions that nothing in the capture uses, so that they are not in it.
+    """
 
     objects: list[SchemaObject] = field(default_factory=list)
     tables: list[TableShape] = field(default_factory=list)
@@ -66,6 +69,7 @@ class Schema:
     keys: dict[tuple[str, str], int] = field(default_factory=dict)
     references: dict[tuple[str, str], KeyReference] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    unused: tuple[str, ...] = ()
     _parts: _Parts | None = None
 
     def use(self, texts: Iterable[str]) -> None:
@@ -76,6 +80,8 @@ class Schema:
         uses += texts
         notes: list[str] = []
         early, late = _functions(rows, uses, notes)
+        kept = {item.name for item in (*early, *late)}
+        self.unused = tuple(name for name, *_ in rows if name not in kept)
         self.notes += [note for note in notes if note not in self.notes]
         self.objects = [*first, *early, *tables, *late, *rest]
 
