@@ -75,6 +75,9 @@ HELD = {
     "It makes `pg_catalog, pg_temp`": (*_TRAPS,),
     "A session that loads tables": (*_TRAPS,),
     "The same statement sets": (*_TRAPS, "test_our_settings_win_over_those_of_the_database"),
+    "It also sets `default_transaction_deferrable": (
+        "test_no_session_of_ours_waits_for_the_transactions_of_others",
+    ),
     "At a pooler, the settings": ("test_our_settings_end_with_each_transaction_at_a_pooler",),
     "If the server reports": ("test_a_session_that_may_write_again_is_closed",),
     "An answer to a question": (

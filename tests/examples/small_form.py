@@ -66,7 +66,7 @@ def _shorten(design: dict[str, Any]) -> None:
     if kind == "sweep":
         design |= {"levels": [1, 2], "rounds": 1, "run": RUN, "knee": RUN}
     elif kind == "compare":
-        design["budget"] = "1s"  # One round.
+        design["budget"] = "1s"  # Three rounds, which are the least.
     elif kind == "tune":
         design |= {"budget": "30s", "settings": ["wal_compression=off,pglz"]}
     else:
