@@ -52,6 +52,21 @@ def read_text(path: Path, *, of: str = "") -> str:
         ) from None
 
 
+def require_utf8(name: str, *, of: str) -> None:
+    """Raise SpecError if a name has a byte that is not UTF-8, such as "a\\udcff.sql".
+
+    Results are written in UTF-8. The name is not shown: it may have a password.
+    """
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        byte = name[error.start].encode("utf-8", "surrogateescape")
+        raise SpecError(
+            f"{of} has the byte 0x{byte.hex()}, which is not UTF-8.",
+            hint="rename it: pgdyno writes names into its results in UTF-8",
+        ) from None
+
+
 def read_bytes(path: Path, *, of: str = "", max_bytes: int) -> bytes:
     """Return the bytes of a file. Raises: SpecError with the reason if it cannot be read."""
     with _opened(path, of, max_bytes) as stream:

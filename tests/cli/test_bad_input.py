@@ -233,3 +233,26 @@ def test_the_name_of_a_script_adds_no_line_to_what_is_printed(
     assert said.code == 0, said.err
     assert not [line for line in said.out.splitlines() if line.startswith("warning")]
     assert not {"\x1b", "\u202e"} & {*said.out, *said.err}
+
+
+def test_a_name_that_is_not_utf8_is_refused_and_not_shown(pgdyno: Command) -> None:
+    name = os.fsdecode(b"se\xffcret.sql")
+    for arguments in (("bench", "-f", name), ("note", name), ("list", "--store", name)):
+        said = pgdyno(*arguments)
+        assert said.code == 1, said.err
+        assert f"Argument {len(arguments)} of the command has the byte 0xff" in said.err
+        assert "cret" not in said.err
+    drop_in = pgdyno("pgbench", "-f", name, "-h", "/nowhere")
+    assert "could not open file" in drop_in.err
+
+
+def test_a_folder_whose_name_is_not_utf8_holds_no_measurement(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"a\xff")
+    folder.mkdir()
+    pgdyno = Command(folder / "store")
+    try:
+        said = pgdyno("bench", "-S", "--scratch")
+    finally:
+        pgdyno.close()
+    assert said.code == 1, said.err
+    assert "The name of the current folder has the byte 0xff" in " ".join(said.err.split())

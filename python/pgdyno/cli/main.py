@@ -22,6 +22,7 @@ from pgdyno.cli.headings import write_examples
 from pgdyno.cli.version import print_version
 from pgdyno.errors import InterruptedByUser, PgdynoError
 from pgdyno.process import cleanup, signals
+from pgdyno.user_file import require_utf8
 
 EXIT_USAGE = 1
 EXIT_FAILURES = 2
@@ -154,6 +155,9 @@ def _be_modest() -> None:
 def _run(arguments: list[str]) -> int:
     output.expect_json(_asks_for_json(arguments))
     try:
+        # pgbench takes names of any bytes.
+        for number, word in enumerate(arguments if arguments[:1] != ["pgbench"] else (), 1):
+            require_utf8(word, of=f"Argument {number} of the command")
         result = pgdyno.main(arguments, prog_name="pgdyno", standalone_mode=False)
         return _after_signal(result) if isinstance(result, int) else 0
     except click.UsageError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,7 @@ from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.file import to_toml
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
+from pgdyno.user_file import require_utf8
 
 EXIT_NOTHING_RAN = 1
 EXIT_FAILURES = 2
@@ -110,6 +112,7 @@ def measured(
         output.warning(warning.message, warning.hint)
     if asked.resolved is not None:
         _warn_of_changes_left(Store.default(options["store"]))
+    _refuse_folder_without_utf8()
     _say_chosen_script(asked, options)
     every_s = options.get("progress")
     progress = Live(plain_every_ns=int(every_s * 1e9)) if every_s else Live()
@@ -158,6 +161,11 @@ def _preview(verb: str, asked: AskedExperiment, options: dict[str, Any]) -> None
         progress=Live(),
     )
     output.data(preview(asked.experiment, design_of(asked.experiment)))
+
+
+def _refuse_folder_without_utf8() -> None:
+    with suppress(FileNotFoundError):  # The folder may be gone.
+        require_utf8(str(Path.cwd()), of="The name of the current folder")
 
 
 def _say_chosen_script(asked: AskedExperiment, options: dict[str, Any]) -> None:
