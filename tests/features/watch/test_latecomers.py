@@ -4,37 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from pathlib import Path
 
 import pytest
 from tests.features.watch import latecomers
-from tests.features.watch.incidents import judged, judged_until, make_shop
+from tests.features.watch.incidents import judged, judged_until
 from tests.features.watch.strangers import loop, several
 from tests.features.watch.test_outsiders import named
-from tests.fixtures.clusters import make_cluster, new_database, run_sql
+from tests.fixtures.clusters import run_sql
 
 from pgdyno.features.watch.incident import call_rules, shapes
 from pgdyno.features.watch.incident.conditions import restricted
-from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
+SETTINGS = {"shared_preload_libraries": "pg_stat_statements"}
 Staged = Callable[[Target], AbstractContextManager[None]]
 NONE_HELPS = "no plain index helps"
-
-
-@pytest.fixture(scope="module", params=["15", "18"])
-def counting(request: pytest.FixtureRequest, house: Path) -> Iterator[ScratchCluster]:
-    """A server that counts statements."""
-    settings = {"shared_preload_libraries": "pg_stat_statements"}
-    with make_cluster(request.param, settings=settings, clients=25) as cluster:
-        make_shop(cluster.target)
-        yield cluster
-
-
-@pytest.fixture
-def shop(counting: ScratchCluster) -> Iterator[Target]:
-    """Each incident has a new shop."""
-    yield from new_database(counting, "shop")
 
 
 @pytest.mark.parametrize(

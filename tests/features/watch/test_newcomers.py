@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from pathlib import Path
 
 import pytest
 from tests.features.watch import newcomers
-from tests.features.watch.incidents import judged, judged_until, make_shop
+from tests.features.watch.incidents import judged, judged_until
 from tests.features.watch.strangers import loop, several
 from tests.features.watch.test_outsiders import named
-from tests.fixtures.clusters import make_cluster, new_database, run_sql
+from tests.fixtures.clusters import run_sql
 from tests.fixtures.slow_flush import SlowFlush
 
-from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg
@@ -25,20 +23,6 @@ SETTINGS = {
     "autovacuum_freeze_max_age": "100000",
 }
 Staged = Callable[..., AbstractContextManager[None]]
-
-
-@pytest.fixture(scope="module", params=["15", "18"])
-def counting(request: pytest.FixtureRequest, house: Path) -> Iterator[ScratchCluster]:
-    """A server that counts statements."""
-    with make_cluster(request.param, settings=SETTINGS, clients=25) as cluster:
-        make_shop(cluster.target)
-        yield cluster
-
-
-@pytest.fixture
-def shop(counting: ScratchCluster) -> Iterator[Target]:
-    """Each incident has a new shop."""
-    yield from new_database(counting, "shop")
 
 
 def healthy(target: Target) -> Iterator[tuple[str, AbstractContextManager]]:

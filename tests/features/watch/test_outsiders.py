@@ -12,7 +12,7 @@ import pytest
 from tests.features.watch import outsiders
 from tests.features.watch.incidents import busy, judged, judged_until, make_shop, session
 from tests.features.watch.strangers import Worker, loop, several
-from tests.fixtures.clusters import make_cluster, new_database, run_sql, scalar
+from tests.fixtures.clusters import make_cluster, run_sql, scalar
 from tests.fixtures.command import eventually
 from tests.fixtures.poolers import Pooler
 from tests.fixtures.standby import Standby
@@ -51,12 +51,6 @@ def counting(request: pytest.FixtureRequest, house: Path) -> Iterator[ScratchClu
             set_to = scalar(cluster.target, f"SHOW {name}")
             run_sql(cluster.target, f"ALTER SYSTEM SET {name} = {set_to}")
         yield cluster
-
-
-@pytest.fixture
-def shop(counting: ScratchCluster) -> Iterator[Target]:
-    """Each incident has a new shop."""
-    yield from new_database(counting, "shop")
 
 
 def named(listed: list[IncidentFinding], kind: str) -> str:

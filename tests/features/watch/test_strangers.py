@@ -4,34 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from tests.features.watch import strangers
-from tests.features.watch.incidents import judged, judged_until, make_shop
-from tests.fixtures.clusters import make_cluster, new_database, run_sql
+from tests.features.watch.incidents import judged, judged_until
+from tests.fixtures.clusters import run_sql
 
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg
 SETTINGS = {"shared_preload_libraries": "pg_stat_statements", "log_line_prefix": "%m [%p] %e "}
-
-
-@pytest.fixture(scope="module", params=["15", "18"])
-def counting(request: pytest.FixtureRequest, house: Path) -> Iterator[ScratchCluster]:
-    """A server that counts statements, and logs SQLSTATE."""
-    with make_cluster(request.param, settings=SETTINGS, clients=20) as cluster:
-        make_shop(cluster.target)
-        yield cluster
-
-
-@pytest.fixture
-def shop(counting: ScratchCluster) -> Iterator[Target]:
-    """Each incident has a new shop."""
-    yield from new_database(counting, "shop")
 
 
 Staged = Callable[[Target], AbstractContextManager[None]]

@@ -35,6 +35,8 @@ _ON_CPU_RATIO = 0.8
 # Reading a block that is in memory, or returning a row, takes a hundredth of this.
 _MS_PER_PIECE = 0.5
 _CHANGING = ("INSERT", "UPDATE", "DELETE", "MERGE", "COPY")
+# The server also counts the rows of CREATE TABLE AS and the like, which nobody gets.
+_RETURNING = ("SELECT", "WITH", "VALUES", "TABLE", "FETCH")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +180,7 @@ def _planned(call: MeanCall) -> CallMeaning | None:
 
 
 def _returns_much(call: MeanCall) -> CallMeaning | None:
-    if call.rows_count < _ROWS_MANY or call.verb in _CHANGING:
+    if call.rows_count < _ROWS_MANY or call.verb not in _RETURNING:
         return None
     return CallMeaning(
         "many rows are returned",
