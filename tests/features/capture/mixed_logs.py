@@ -14,6 +14,7 @@ from bench.loads import Measured
 from bench import processes
 from pgdyno.features.capture.model import Capture, Header
 from pgdyno.features.capture.reading.log import Logged, LogRequest
+from pgdyno.features.capture.reading.means import MeansOfStatements
 from pgdyno.features.capture.reading.names import Names
 
 # Of a mixed load: kinds of transactions, and how many transactions a session has.
@@ -89,7 +90,7 @@ def _templates_of(path: Path) -> int:
         "public.pgbench_tellers": ["tid", "bid", "tbalance", "filler"],
     }
     logged = Logged(LogRequest([path], "db"), Names(columns, ["public"]))
-    return len(logged.joined(EMPTY, lambda _: {}, {}).templates)
+    return len(logged.joined(EMPTY, lambda _: {}, {}, MeansOfStatements(())).templates)
 
 
 if __name__ == "__main__":
