@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from tests.examples.small_form import FOLDER, small_form
 from tests.fixtures.command import Command, server_options
 from tests.report.quantities_in_text import stored_problems
 
+from pgdyno.features.tune.findings import Verdict
 from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg
@@ -140,4 +141,4 @@ def test_many_connections_are_served_five_ways(pgbouncer: Path, answer: Answer) 
 def test_a_tuning_says_what_it_found_or_that_nothing_is_better(answer: Answer) -> None:
     document = answer("tune")
     assert document["format"] == "pgdyno.tune/1"
-    assert document["verdict"] in ("better", "nothing better", "not confirmed", "unproved")
+    assert document["verdict"] in get_args(Verdict)

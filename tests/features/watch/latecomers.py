@@ -175,7 +175,7 @@ def advisory_convoy(target: Target) -> Iterator[None]:
 @contextmanager
 def everything_fetched(target: Target) -> Iterator[None]:
     """The application fetches the whole table and filters there."""
-    with several(target, "app", loop("SELECT * FROM orders"), 2):
+    with several(target, "app", loop("/* app:shop */ SELECT * FROM orders"), 2):
         yield
 
 

@@ -22,6 +22,26 @@ NONE_HELPS = "no plain index helps"
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 1",
+        " \n select*from t",
+        "/* app:shop\naction:list */ SELECT 1",
+        "-- a line\n-- and one\nSELECT 1",
+        "(SELECT 1) UNION SELECT 2",
+        "/*+ SeqScan(t) */ /**/ SELECT 1",
+    ],
+)
+def test_the_verb_stands_behind_comments(text: str) -> None:
+    assert call_rules.verb_of(text) == "SELECT"
+
+
+@pytest.mark.parametrize("text", ["", "-- only a comment", "/* only a comment */"])
+def test_a_text_of_comments_has_no_verb(text: str) -> None:
+    assert call_rules.verb_of(text) == ""
+
+
+@pytest.mark.parametrize(
     ("where", "meaning", "column"),
     [
         ("id = $1::numeric", shapes.OTHER_TYPE, "id"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -37,6 +38,8 @@ _MS_PER_PIECE = 0.5
 _CHANGING = ("INSERT", "UPDATE", "DELETE", "MERGE", "COPY")
 # The server also counts the rows of CREATE TABLE AS and the like, which nobody gets.
 _RETURNING = ("SELECT", "WITH", "VALUES", "TABLE", "FETCH")
+# Programs and their libraries write comments before a statement, in which they name themselves.
+_VERB = re.compile(r"(?:\s|\(|--[^\n]*(?:\n|$)|/\*.*?\*/)*(\w+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ class MeanCall:
     """
 
     text: str
+    verb: str
     calls_count: float
     exec_ms: float
     rows_count: float
@@ -56,11 +60,6 @@ class MeanCall:
     cpu_sessions_count: float
     calls_per_s: float
     facts: StatementFacts | None
-
-    @property
-    def verb(self) -> str:
-        """Return the first word of the statement."""
-        return self.text.partition(" ")[0].upper()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +141,8 @@ def _call(evidence: IncidentEvidence, known: KnownStatements, query: int) -> Mea
         if counts
         else 0
     )
-    text = " ".join(known.texts.get(query, "").split())
+    original = known.texts.get(query, "")
+    text = " ".join(original.split())
     if counts is None or counts["calls"] < _CALLS_MIN or not text:
         return None
     if "ms_before" in counts or counted_ns / 1e9 < evidence.seconds / 2:
@@ -153,6 +153,7 @@ def _call(evidence: IncidentEvidence, known: KnownStatements, query: int) -> Mea
     per_second = counts["calls"] / (counted_ns / 1e9)
     return MeanCall(
         text=text,
+        verb=verb_of(original),
         calls_count=counts["calls"],
         exec_ms=counts["ms"],
         rows_count=counts["rows"],
@@ -163,6 +164,12 @@ def _call(evidence: IncidentEvidence, known: KnownStatements, query: int) -> Mea
         calls_per_s=per_second,
         facts=known.facts.get(query),
     )
+
+
+def verb_of(text: str) -> str:
+    """Return the first word of a statement in capitals, as "SELECT"; "" if it has none."""
+    begun = _VERB.match(text)
+    return begun[1].upper() if begun else ""
 
 
 def _planned(call: MeanCall) -> CallMeaning | None:

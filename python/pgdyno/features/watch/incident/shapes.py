@@ -36,7 +36,8 @@ PATTERN = ShapeMeaning(
 )
 CAST = ShapeMeaning(
     "it converts {column} to {detail} in each row, so an index on {column} does not help",
-    "compare {column} with a value of the type of {column}; or an index on ({column}::{detail})",
+    "compare {column} with a value that has its type; or CREATE INDEX CONCURRENTLY ON {table}"
+    " (({column}::{detail})), on a copy first",
 )
 FIELD = ShapeMeaning(
     "it looks for a field inside {column} in each row, so an index on {column} does not help",
