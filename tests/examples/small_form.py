@@ -68,7 +68,7 @@ def _shorten(design: dict[str, Any]) -> None:
     elif kind == "compare":
         design["budget"] = "1s"  # Three rounds, which are the least.
     elif kind == "tune":
-        design |= {"budget": "30s", "settings": ["wal_compression=off,pglz"]}
+        design |= {"budget": "30s", "settings": ["wal_compression=off,pglz", "work_mem=1MB,64MB"]}
     else:
         design["rounds"] = 1
 

@@ -245,7 +245,7 @@ def _loop(
         run = replace(decision, number=folder.next_run_number())
         record_decision(folder, run)
         expected = plan.runs_expected(counted, frozenset(left_out))
-        position = _position(run, history, expected)
+        position = _position(run, history, expected, plan.budget_ns)
         end = carry_out_run(run, setup, servers, folder, position=position, began_ns=ended_ns)
         ended_ns = monotonic_ns()
         if isinstance(end, CompleteRun):
@@ -287,17 +287,20 @@ def _said_once(progress: RunProgress, words: str, last_words: str) -> str:
     return words or last_words
 
 
-def _position(run: PlannedRun, history: History, expected: int) -> str:
+def _position(run: PlannedRun, history: History, expected: int, budget_ns: int | None) -> str:
     """Return the place of a run: "run 4 of 20, about 3 min left"."""
     text = ""
     if expected > 1:
-        left = _left_words(run, history, expected)
+        left = _left_words(run, history, expected, budget_ns)
         text = f"run {len(history) + 1} of {expected}{left}"
     return f"pilot, {text}".removesuffix(", ") if run.purpose == "pilot" else text
 
 
-def _left_words(run: PlannedRun, history: History, expected: int) -> str:
-    """Return how long the runs that are expected still take; "" if it is not known, or short."""
+def _left_words(run: PlannedRun, history: History, expected: int, budget_ns: int | None) -> str:
+    """Return how long the runs that are expected still take; "" if it is not known, or short.
+
+    A search plans more runs than fit into its budget, and ends with it.
+    """
     if history:
         run_ns = elapsed_ns(history) / len(history)
     elif run.transactions_per_client is None:
@@ -305,6 +308,8 @@ def _left_words(run: PlannedRun, history: History, expected: int) -> str:
     else:
         return ""
     left_ns = round((expected - len(history)) * run_ns)
+    if budget_ns is not None and (rest_ns := budget_ns - round(elapsed_ns(history))) > 0:
+        left_ns = min(left_ns, rest_ns)
     return f", about {duration_text(left_ns)} left" if left_ns >= _LEFT_LEAST_NS else ""
 
 
