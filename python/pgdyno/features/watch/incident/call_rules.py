@@ -12,6 +12,7 @@ from pgdyno.features.watch.incident.finding import IncidentFinding
 from pgdyno.features.watch.incident.lock_rules import address_line, cost_words, session_name
 from pgdyno.features.watch.incident.statement_rules import (
     KnownStatements,
+    calls_words,
     counts_of,
     short_text,
     time_of,
@@ -52,6 +53,7 @@ class MeanCall:
     text: str
     verb: str
     calls_count: float
+    calls_words: str
     exec_ms: float
     rows_count: float
     blocks_count: float
@@ -85,7 +87,7 @@ def slow_calls(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[I
         yield IncidentFinding(
             kind=meaning.kind,
             said=f"{text}: {meaning.said}",
-            cost=f"{compact_ms(call.exec_ms)} ms a call, {call.calls_count:,.0f} calls; "
+            cost=f"{compact_ms(call.exec_ms)} ms a call, {call.calls_words}; "
             + cost_words(lost_s, evidence).replace(" lost", ""),
             lost_s=lost_s,
             share_ratio=share,
@@ -132,29 +134,21 @@ def long_statements(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
 def _call(evidence: IncidentEvidence, known: KnownStatements, query: int) -> MeanCall | None:
     """Return the average call; None if the counts cover too little of the watch."""
     counts = counts_of(evidence, query)
-    counted_ns = (
-        max(
-            int(seen.last["time_ns"]) - int(seen.first["time_ns"])
-            for (_, query_id), seen in evidence.seen("statements").items()
-            if query_id == query
-        )
-        if counts
-        else 0
-    )
     original = known.texts.get(query, "")
     text = " ".join(original.split())
     if counts is None or counts["calls"] < _CALLS_MIN or not text:
         return None
-    if "ms_before" in counts or counted_ns / 1e9 < evidence.seconds / 2:
+    if "ms_before" in counts or counts["counted_s"] < evidence.seconds / 2:
         return None
     events = dict(evidence.tally.total.by_statement.get(query, {}))
     on_cpu, everything = events.get("", 0), evidence.tally.total.by_event.total()
     sessions_s = evidence.db_time_s / everything if everything else 0.0
-    per_second = counts["calls"] / (counted_ns / 1e9)
+    per_second = counts["calls"] / counts["counted_s"]
     return MeanCall(
         text=text,
         verb=verb_of(original),
         calls_count=counts["calls"],
+        calls_words=calls_words(counts),
         exec_ms=counts["ms"],
         rows_count=counts["rows"],
         blocks_count=counts["blocks"],

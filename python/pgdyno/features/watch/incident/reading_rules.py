@@ -13,6 +13,7 @@ from pgdyno.features.watch.incident.holding_rules import oldest_holder
 from pgdyno.features.watch.incident.lock_rules import cost_words
 from pgdyno.features.watch.incident.statement_rules import (
     KnownStatements,
+    calls_words,
     counts_of,
     short_text,
     time_of,
@@ -151,7 +152,7 @@ def much_for_little(
         yield IncidentFinding(
             kind=reason.kind,
             said=f"{short_text(text)}: {reads}; {reason.why}",
-            cost=f"{compact_ms(counts['ms'])} ms a call, {counts['calls']:,.0f} calls; "
+            cost=f"{compact_ms(counts['ms'])} ms a call, {calls_words(counts)}; "
             + cost_words(lost_s, evidence).replace(" lost", ""),
             lost_s=lost_s,
             share_ratio=share,
@@ -267,7 +268,7 @@ def compiled(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[Inc
         yield IncidentFinding(
             kind="compiling",
             said=f"{text}: {ratio} of its time is compiling its plan (JIT)",
-            cost=f"{compact_ms(counts['ms'])} ms a call, {counts['calls']:,.0f} calls; "
+            cost=f"{compact_ms(counts['ms'])} ms a call, {calls_words(counts)}; "
             + cost_words(lost_s, evidence).replace(" lost", ""),
             lost_s=lost_s,
             share_ratio=share,

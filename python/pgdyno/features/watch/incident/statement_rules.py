@@ -16,7 +16,7 @@ from pgdyno.features.watch.incident.table_facts import (
     StatementFacts,
     TableFacts,
 )
-from pgdyno.quantities import compact_ms, percent
+from pgdyno.quantities import compact_ms, percent, seconds
 
 _SHARE_MIN = 0.05
 _READ_MIN = 1_000
@@ -119,7 +119,7 @@ def time_of(evidence: IncidentEvidence, query: int) -> tuple[float, float]:
 def counts_of(
     evidence: IncidentEvidence, query: int, *, lately: bool = False
 ) -> dict[str, float] | None:
-    """Return what one call does on average, and the number of calls; None if none was counted.
+    """Return what one call does on average, the calls and their time; None if none was counted.
 
     If a call reads much more between the last two samples than before, its plan may have changed:
     then these calls are judged alone.
@@ -137,6 +137,7 @@ def counts_of(
 
     counts = {
         "calls": calls,
+        "counted_s": max(seen.grown("time_ns", lately=lately) for seen in of_statement) / 1e9,
         "ms": each("exec_time_ns") / 1e6,
         "rows": each("rows"),
         "blocks": each("shared_blks_hit", "shared_blks_read"),
@@ -187,8 +188,7 @@ def _in_vain(
     return IncidentFinding(
         kind=kind,
         said=f"{text}: {reads}",
-        cost=f"{compact_ms(counts['ms'])} ms a call{_lately(counts)},"
-        f" {counts['calls']:,.0f} calls"
+        cost=f"{compact_ms(counts['ms'])} ms a call{_lately(counts)}, {calls_words(counts)}"
         f"{f', one of {alike} statements that differ in the length of lists' * (alike > 1)}; "
         + cost_words(lost_s, evidence).replace(" lost", ""),
         lost_s=lost_s,
@@ -284,6 +284,11 @@ def _size(table: TableFacts, seen: SeenRows | None) -> tuple[float, float]:
     live = number(seen.last, "rows_live") if seen is not None else 0.0
     pages = float(table.pages_count)
     return max(live, table.rows_count, 0.0), pages
+
+
+def calls_words(counts: Mapping[str, float]) -> str:
+    """Return "512 calls in 10 s": the server is asked for its counts less often than for waits."""
+    return f"{counts['calls']:,.0f} calls in {seconds(round(counts['counted_s']))}"
 
 
 def short_text(text: str) -> str:
