@@ -36,7 +36,9 @@ def test_the_verb_stands_behind_comments(text: str) -> None:
     assert call_rules.verb_of(text) == "SELECT"
 
 
-@pytest.mark.parametrize("text", ["", "-- only a comment", "/* only a comment */"])
+@pytest.mark.parametrize(
+    "text", ["", "-- only a comment", "/* only a comment */", "/**/" * 1000 + ";"]
+)
 def test_a_text_of_comments_has_no_verb(text: str) -> None:
     assert call_rules.verb_of(text) == ""
 
