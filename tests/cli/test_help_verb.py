@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.cli.help import answer_to, other_words, pages, topics
+from pgdyno.cli.help import answer_to, other_words, topics
 from pgdyno.cli.main import _run
+from pgdyno.cli.page_search import pages
 from pgdyno.errors import SpecError
 
 
@@ -119,3 +120,30 @@ def test_an_unknown_topic_is_refused_with_the_nearest(capsys: pytest.CaptureFixt
 )
 def test_a_question_is_found_without_its_small_words(asked: str, title: str) -> None:
     assert title in answer_to(asked.lower())
+
+
+@pytest.mark.parametrize(
+    ("asked", "title"),
+    [
+        ("how do I stop it", "How to stop a verb: Ctrl-C and signals (safety)"),
+        ("what happens if I press Ctrl-C?", "How to stop a verb: Ctrl-C and signals (safety)"),
+        ("where are my results", "Where the results are (install)"),
+        ("disk latency", "where the 3.67 ms go (first-report)"),
+        ("what is steal", "steal: CPU time that the hypervisor"),
+        ("why does it say cannot tell", "cannot tell: the interval has both"),
+        ("how do I replay my production traffic", "Capture your own load (capture)"),
+        ("which version of Postgres does it support", "Versions of PostgreSQL (install)"),
+        ("continue an interrupted experiment", "Interruptions and failures (experiments)"),
+        ("can I use it on aurora", "Managed servers: RDS, Aurora"),
+        ("how do I make an HTML report", "pgdyno report (cli)"),
+        ("how do I use it in CI", "Did last night's build get slower? (last-night)"),
+        ("lik", "likeness: how alike"),
+    ],
+)
+def test_a_question_in_the_words_of_a_user_finds_its_section(asked: str, title: str) -> None:
+    assert title in answer_to(asked.lower()).partition("See also:")[0]
+
+
+def test_a_word_that_no_page_has_is_named_with_the_nearest_topic() -> None:
+    assert "No page has the word percntile; nearest: percentile" in answer_to("high percntile")
+    assert "nearest" not in answer_to("high percentile")

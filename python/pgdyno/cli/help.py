@@ -5,56 +5,21 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import click
 
 from pgdyno.cli import output
 from pgdyno.cli.headings import Verb
+from pgdyno.cli.page_search import SMALL, Section, pages, ranked, stems, subject, unknown
 from pgdyno.cli.page_text import for_terminal
 from pgdyno.errors import SpecError
 
 _SECTIONS_MAX = 2
 _MORE_MAX = 6
 _LINES_MAX = 16
-# Words of a question that say nothing about its subject.
-_SMALL = re.compile(
-    r"an?|and|are|be|can|do|does|for|how|i|in|is|it|me|my|of|on|or|our|should|so|that|the|there|this"
-    r"|to|wh\w+|with|your"
-)
-# Pages that answer questions come before pages that list options.
-_LAST = ("cli", "errors", "prove-summary", "performance", "adding")
-_TABLE = re.compile(r"^\|.*$", re.MULTILINE)
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A part of a page: its heading, and the lines below it up to the next heading."""
-
-    page: str
-    heading: str
-    text: str
-
-    def shown(self, about: Sequence[str] = ()) -> str:
-        """Return the section for a terminal: no targets of links, no comments.
-
-        Args: about, words; a long section is cut to the paragraphs that have one of them.
-        """
-        text = re.sub(r"<!--.*?-->\n?", "", self.text, flags=re.DOTALL)
-        text = _without_targets(text).strip()
-        if about and text.count("\n") > _LINES_MAX:
-            text = f"{_paragraphs(text, about)}\n\n... pgdyno help {self.page} has the rest."
-        return f"{self.title} ({self.page})\n\n{text}\n"
-
-    @property
-    def title(self) -> str:
-        """The heading without its marks."""
-        return self.heading.lstrip("# ")
 
 
 @click.command(
@@ -86,35 +51,55 @@ def topics() -> list[str]:
 
 
 def answer_to(asked: str) -> str:
-    """Return a page, or the word in the glossary and the sections that say most about it.
+    """Return a page, or the word in the glossary and the sections that say most about a question.
 
     Raises: SpecError with the nearest topics if the documentation does not have the words.
     """
-    if (page := pages().get(asked)) is not None:
-        return "\n".join(section.shown() for section in page)
-    means = _means(asked)
-    if (page := pages().get(means)) is not None:
-        return "\n".join(section.shown() for section in page)
+    plain = asked.rstrip("?!. ")
+    if len(plain) >= 3 and plain not in topics() and not ranked(plain):
+        begun = [topic for topic in topics() if topic.startswith(plain)]
+        plain = begun[0] if len(begun) == 1 else plain
+    other = "" if plain in _words() else other_words().get(plain, "")
+    if (page := pages().get(asked) or pages().get(other)) is not None:
+        return "\n".join(_shown(section) for section in page)
     if asked.startswith("-") and (options := "\n".join(_options(asked.split()[0]))):
         return options
     parts = []
-    if (meaning := _words().get(means)) is not None:
-        parts.append(f"{means}: {_without_targets(meaning)}\n")
-    words = [word for word in means.split() if not _SMALL.fullmatch(word)] or means.split()
-    ranked = _ranked(words)
-    parts += [section.shown(about=words) for section in ranked[:_SECTIONS_MAX]]
+    also = [other_words()[part] for part in _parts(plain) if part in other_words()]
+    phrases = [part for part in _parts(plain) if " " in part]
+    terms = (word for word in (plain, _short(plain), *also, *phrases) if word in _words())
+    if (term := next(terms, None)) is not None:
+        parts.append(f"{term}: {_without_targets(_words()[term])}\n")
+    best = ranked(plain, also)
+    about = [*subject(plain), *(stem for words in also for stem in stems(words))]
+    parts += [_shown(section, about) for section in best[:_SECTIONS_MAX]]
     if not parts:
         near = ", ".join(_nearest(asked))
         raise SpecError(
             f"The documentation says nothing about {asked!r}.",
             hint=f"the nearest topics are {near}; pgdyno help lists the pages",
         )
-    if any(section.heading == f"## pgdyno {means}" for section in ranked):
-        parts.append(f"pgdyno {means} --help has its options.\n")
-    if more := ranked[_SECTIONS_MAX : _SECTIONS_MAX + _MORE_MAX]:
-        also = "\n".join(f"  pgdyno help {s.page:<14} {s.title}" for s in more)
-        parts.append(f"See also:\n{also}\n")
+    if any(section.heading == f"## pgdyno {plain}" for section in best):
+        parts.append(f"pgdyno {plain} --help has its options.\n")
+    for word in unknown(plain):
+        alike = difflib.get_close_matches(word, topics(), n=1, cutoff=0.7)
+        parts.append(f"No page has the word {word}{f'; nearest: {alike[0]}' if alike else ''}.\n")
+    if more := best[_SECTIONS_MAX : _SECTIONS_MAX + _MORE_MAX]:
+        lines = "\n".join(f"  pgdyno help {s.page:<14} {s.title}" for s in more)
+        parts.append(f"See also:\n{lines}\n")
     return "\n".join(parts)
+
+
+def _shown(section: Section, about: Sequence[str] = ()) -> str:
+    """Return a section for a terminal: no targets of links, no comments.
+
+    Args: about, stems; a long section is cut to the paragraphs that have most of them.
+    """
+    text = re.sub(r"<!--.*?-->\n?", "", section.text, flags=re.DOTALL)
+    text = _without_targets(text).strip()
+    if about and text.count("\n") > _LINES_MAX:
+        text = f"{_paragraphs(text, about)}\n\n... pgdyno help {section.page} has the rest."
+    return f"{section.title} ({section.page})\n\n{text}\n"
 
 
 def _options(name: str) -> Iterator[str]:
@@ -127,46 +112,30 @@ def _options(name: str) -> Iterator[str]:
             yield f"{section.title}\n\n{entry[0]}\n"
 
 
-def _means(asked: str) -> str:
-    """Return the words of the documentation for what a user typed."""
-    plain = asked.rstrip("?!. ")
-    short = " ".join(word for word in plain.split() if not _SMALL.fullmatch(word))
-    known = (words for words in (plain, short) if words in _words())
-    others = (other_words()[words] for words in (plain, short) if words in other_words())
-    return next(known, None) or next(others, plain)
+def _parts(question: str) -> list[str]:
+    """Return a question and the phrases and words in it, the longest first."""
+    words = question.split()
+    phrases = [
+        " ".join(words[start:end])
+        for length in range(len(words), 0, -1)
+        for start in range(len(words) - length + 1)
+        for end in [start + length]
+    ]
+    return [question, _short(question), *(phrase for phrase in phrases if phrase)]
+
+
+def _short(question: str) -> str:
+    return " ".join(word for word in question.split() if not SMALL.fullmatch(word))
 
 
 def _nearest(asked: str) -> list[str]:
     """Return three topics that are spelled alike, or that have a word of the question."""
     every = [*topics(), *other_words()]
-    near = difflib.get_close_matches(asked, every, n=3, cutoff=0.5)
+    near = [topic for topic in every if topic.startswith(asked)][:2]
+    near += difflib.get_close_matches(asked, every, n=3, cutoff=0.5)
     for word in asked.split():
         near += difflib.get_close_matches(word, every, n=2)
     return list(dict.fromkeys(near))[:3] or ["glossary", "tutorial", "index"]
-
-
-@cache
-def pages() -> Mapping[str, tuple[Section, ...]]:
-    """Return name -> sections of every page: those of the wheel, or of docs/ in a source tree."""
-    package = Path(__file__).parents[1]
-    folders = (package / "docs", package.parents[1] / "docs")
-    folder = next((folder for folder in folders if (folder / "glossary.md").exists()), None)
-    if folder is None:
-        raise SpecError(
-            f"This installation has no documentation: {folders[0]} does not exist.",
-            hint="install pgdyno again; docs/ of its sources has the same pages",
-        )
-    return {
-        path.stem: tuple(_sections(path.stem, path.read_text(encoding="utf-8")))
-        for path in sorted(folder.glob("*.md"))
-    }
-
-
-def _sections(page: str, text: str) -> Iterator[Section]:
-    for part in re.split(r"^(?=#{1,4} \S)", text, flags=re.MULTILINE):
-        heading, _, rest = part.partition("\n")
-        if heading.startswith("#") and rest.strip():
-            yield Section(page, heading, rest)
 
 
 @cache
@@ -193,36 +162,6 @@ def _rows() -> Iterator[list[str]]:
                 yield [cell.strip() for cell in line.strip("| ").split(" | ")]
 
 
-def _ranked(words: Sequence[str]) -> list[Section]:
-    """Return the sections that have all the words, those that say most about them first."""
-    patterns = [_pattern(word) for word in words]
-    scores: Counter[Section] = Counter()
-    for page, sections in pages().items():
-        for section in sections if page != "glossary" else ():
-            # A row of a table explains less than a sentence.
-            plain = _TABLE.sub("", section.text)
-            inside = min(
-                len(pattern.findall(section.text)) + 2 * len(pattern.findall(plain))
-                for pattern in patterns
-            )
-            score = inside / (5 + section.text.count("\n")) ** 0.5
-            score *= 1 if page in _LAST else 10
-            if all(pattern.search(section.heading) for pattern in patterns):
-                # A page about the words comes before a part of another page.
-                score += (3000 if section.heading.startswith("# ") else 1000) / len(section.heading)
-            if section.heading == f"## pgdyno {' '.join(words)}":
-                score += 1000
-            if score:
-                scores[section] = score
-    return [section for section, _ in scores.most_common()]
-
-
-def _pattern(word: str) -> re.Pattern[str]:
-    """Return what finds a word, the beginning of a longer one, or an option."""
-    end = r"(?![\w-])" if word.startswith("-") or len(word) < 4 else ""
-    return re.compile(rf"(?<![\w-]){re.escape(word)}{end}", re.IGNORECASE)
-
-
 def _paragraphs(text: str, words: Sequence[str]) -> str:
     """Return the paragraphs that have most of the words, in their order, cut to a part of a screen.
 
@@ -233,8 +172,7 @@ def _paragraphs(text: str, words: Sequence[str]) -> str:
         for part in re.split(r"\n\n+", text)
         for piece in (part.splitlines() if part.startswith("|") else [part])
     ]
-    patterns = [_pattern(word) for word in words]
-    hits = {part: sum(bool(pattern.search(part)) for pattern in patterns) for part in parts}
+    hits = {part: len(set(words).intersection(stems(part))) for part in parts}
     best = max(hits.values())
     kept: list[str] = []
     for part in parts:
