@@ -74,6 +74,7 @@ LINES = (
     ["settings", "--file", "{}.conf"],
     ["work-mem", "--scratch", "-f", "{}"],
     ["work-mem", "--log", "{}"],
+    ["capture", "-h", "db1", "--log", "{}"],
     ["bench", "-h", "db1", "--dry-run", "sslrootcert={}"],
     ["bench", "-h", "db1", "--dry-run", "passfile={}"],
 )
@@ -95,6 +96,12 @@ def test_every_verb_refuses_a_special_file_at_once(
     assert code == 1, words
     assert f"{path} is {kind}, not a file" in words
     assert "defect" not in words
+
+
+@pytest.mark.parametrize("path", ["/proc/kmsg", "/proc/self/status", "/sys/kernel/uevent_seqnum"])
+def test_files_that_the_kernel_makes_are_refused(path: str) -> None:
+    with pytest.raises(SpecError, match="is made by the kernel, not a file"):
+        user_file.require_long_file(Path(path), of="--log")
 
 
 def test_a_service_file_that_never_ends_is_refused(

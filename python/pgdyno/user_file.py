@@ -113,9 +113,10 @@ def _opened(path: Path, of: str, max_bytes: int) -> Iterator[IO[bytes]]:
 
 
 def _require_regular(path: Path, of: str, mode: int) -> None:
-    if stat.S_ISREG(mode) or _is_the_null_device(path):
+    is_of_kernel = path.resolve().is_relative_to("/proc") or path.resolve().is_relative_to("/sys")
+    if _is_the_null_device(path) or (stat.S_ISREG(mode) and not is_of_kernel):
         return
-    kind = next((words for is_kind, words in _KINDS if is_kind(mode)), "a special file")
+    kind = next((words for is_kind, words in _KINDS if is_kind(mode)), "made by the kernel")
     raise SpecError(
         f"{_named(path, of)} is {kind}, not a file.",
         hint="name a file" if kind == "a folder" else "write the text to a file, and name the file",

@@ -219,6 +219,19 @@ def test_a_signal_ends_the_wait_and_the_child_of_a_run() -> None:
     assert not [name for name in cleanup.pending() if "sleep" in name]
 
 
+def test_lines_of_a_child_come_whole_and_a_signal_ends_the_wait_for_more() -> None:
+    script = "printf 'one\\nt'; sleep 0.2; printf 'wo\\nend'; exec sleep 600"
+    asked = ["/bin/sh", "-c", script]
+    with signals.handled(), start(asked, stdout=subprocess.PIPE) as talkative:
+        lines = talkative.lines()
+        assert [next(lines), next(lines)] == [b"one\n", b"two\n"]
+        signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(InterruptedByUser):
+            next(lines)
+    with start(["/bin/echo", "-n", "end"], stdout=subprocess.PIPE) as ended:
+        assert list(ended.lines()) == [b"end"]
+
+
 def test_clean_up_runs_newest_first_and_survives_a_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

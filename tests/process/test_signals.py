@@ -148,3 +148,16 @@ def test_the_previous_handlers_come_back() -> None:
     with signals.handled():
         assert signal.getsignal(signal.SIGINT) is not before[signal.SIGINT]
     assert {number: signal.getsignal(number) for number in signals.HANDLED} == before
+
+
+def test_a_signal_ends_a_computation_that_has_no_safe_point() -> None:
+    for is_raised_before in (False, True):
+        with signals.handled():
+            if is_raised_before:
+                raise_here(signal.SIGINT)
+                with pytest.raises(InterruptedByUser):
+                    signals.check()
+            with signals.raised_at_once(), pytest.raises(InterruptedByUser):
+                raise_here(signal.SIGINT)
+            # What follows is undisturbed.
+            raise_here(signal.SIGINT)

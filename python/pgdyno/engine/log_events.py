@@ -58,8 +58,7 @@ def _read(arguments: list[str], stdin: int) -> Iterator[LogEvent]:
         stdout=subprocess.PIPE,
         death_signal=None,
     ) as reader:
-        assert reader.stdout is not None
-        for line in reader.stdout:
+        for line in reader.lines():
             said = json.loads(line)
             if "damaged" in said:
                 raise EngineError(f"The log could not be read to its end: {said['damaged']}.")

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NoReturn
@@ -31,6 +31,7 @@ from pgdyno.redaction import redacted
 _ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 _PR_SET_PDEATHSIG = 1
 _OUTPUT_BYTES_MAX = 1 << 20
+_CHUNK_BYTES = 1 << 18
 # A child that a signal ends has this time after SIGTERM; the user is waiting.
 _AFTER_SIGNAL_S = 1.0
 # PyDLL keeps the interpreter lock: another thread may hold a lock forever between fork and exec.
@@ -185,6 +186,23 @@ class Child:
         # A shell with job control gives each of its jobs a group.
         groups = {self.pid, *_groups_of_session(self.pid)}
         return any([_send_to_group(group, number) for group in groups])
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the lines that the child writes to its output pipe.
+
+        Raises: InterruptedByUser if a signal asks for the end, also while the child is silent.
+        """
+        assert self.stdout is not None
+        descriptor, rest = self.stdout.fileno(), b""
+        while True:
+            signals.wait_readable([descriptor], None)
+            chunk = os.read(descriptor, _CHUNK_BYTES)
+            if not chunk:
+                break
+            *lines, rest = (rest + chunk).split(b"\n")
+            yield from (line + b"\n" for line in lines)
+        if rest:
+            yield rest
 
     def close_pipes(self) -> None:
         """Close our ends of the child's pipes: a reader on the other side sees the end of input."""

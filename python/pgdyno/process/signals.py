@@ -50,6 +50,7 @@ class _OfThread(threading.local):
         self.shield_depth = 0
         self.raised_of: _State | None = None
         self.gives_up_at: int | None = None
+        self.is_computing = False
 
 
 _state = _State()
@@ -170,6 +171,21 @@ def ended_by_another_signal(waits_for: str) -> Iterator[None]:
         _here.gives_up_at = before
 
 
+@contextlib.contextmanager
+def raised_at_once() -> Iterator[None]:
+    """Let every signal end the block at once, for a computation that has no safe point.
+
+    A signal that was raised before the block does not end it, the next one does. What the block
+    changes outside of its memory may be half done.
+    """
+    check()
+    before, _here.is_computing = _here.is_computing, True
+    try:
+        yield
+    finally:
+        _here.is_computing = before
+
+
 def _count() -> int:
     return 0 if _state.first is None else 1 + _state.later_count
 
@@ -226,7 +242,11 @@ def _note(number: int, _frame: FrameType | None) -> None:
             with contextlib.suppress(BlockingIOError):
                 _state.wake[1].send(b"\0")
         _say(_state, _state.waits_for)
-        return
-    _state.later_count += 1
-    if _state.on_later is not None and not _state.waits_for:
-        _state.on_later()
+    else:
+        _state.later_count += 1
+        if _state.on_later is not None and not _state.waits_for:
+            _state.on_later()
+    if _here.is_computing and not _here.shield_depth:
+        asked = interruption()
+        assert asked is not None, "a signal arrived"
+        raise asked

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.cli.test_signal_while_server_hangs import ENDS_WITHIN_S, seconds_idle_until_end
+from tests.features.capture.mixed_logs import write_mixed_log
 from tests.fixtures.captured_load import capture_statistics
 from tests.fixtures.clusters import Make, connection, run_sql
-from tests.fixtures.command import Command, server_options
+from tests.fixtures.command import PROGRAM, Command, server_options
 
 from pgdyno.engine.executable import engine_path
 from pgdyno.features.capture import file
@@ -252,3 +255,25 @@ def test_the_options_of_logs_have_their_effect(
     assert [round(t.rate_tps * capture.header.seconds) for t in capture.templates] == [200]
     said = pgdyno("capture", "--log-advice", "--log-sample-rate", "0.5")
     assert "ALTER SYSTEM SET log_transaction_sample_rate = 0.5;" in said.out
+
+
+@pytest.mark.parametrize("stage", ["reading the log", "joining what was counted"])
+def test_a_signal_ends_a_capture_while_it_reads_or_joins_a_long_log(
+    stage: str, either_database: Target, tmp_path: Path
+) -> None:
+    # With these lines each stage takes seconds.
+    path = tmp_path / "long.log"
+    write_mixed_log(path, 40_000_000)
+    text = path.read_bytes().replace(b"me@db", f"me@{either_database.database}".encode())
+    path.write_bytes(text)
+    run_sql(either_database, "CREATE TABLE pgbench_accounts (aid int PRIMARY KEY, abalance int)")
+    asked = ("--log", path, "-o", tmp_path / "a.capture")
+    argv = [PROGRAM, "capture", *server_options(either_database), *asked]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        assert any(stage in line for line in running.stderr)
+        running.send_signal(signal.SIGTERM)
+        assert seconds_idle_until_end(running) < ENDS_WITHIN_S
+        assert "Interrupted by SIGTERM" in running.stderr.read()
+    assert running.returncode == 143
+    assert sorted(tmp_path.iterdir()) == [path]

@@ -115,8 +115,7 @@ class LogReading:
                     stdout=subprocess.PIPE,
                 )
             )
-            assert reader.stdout is not None
-            yield from reader.stdout
+            yield from reader.lines()
 
     def _introduce(self, line: Mapping[str, Any]) -> None:
         if "shape" in line:

@@ -17,6 +17,7 @@ from pgdyno.errors import SpecError, StoreError
 from pgdyno.process import signals
 from pgdyno.quantities import seconds
 from pgdyno.spec.units import SECOND_NS, duration_ns
+from pgdyno.user_file import require_long_file
 
 if wanted.body:
     from pgdyno.cli.from_options import server_named
@@ -181,6 +182,8 @@ def _capture(given: dict[str, Any]) -> int:
     if not given["logs"]:
         because = "no log is given"
         refuse_without_effect(given, _LOGS[1:], because, "add --log FILE, or leave it out")
+    for log_file in given["logs"]:
+        require_long_file(log_file, of="--log")
     _refuse_values_without_permission(given)
     # Logs alone: nothing is counted, only the schema is read.
     counts = not given["logs"] or is_given(given, "duration")
@@ -263,15 +266,19 @@ def _carry_out(
         # Now the disk, too, is known to work; a kill from here on leaves a whole file.
         keep(reading.capture())
         interruption = reading.count()
-        saying = output.doing("joining what was counted, and writing the file")
-        with saying, signals.shielded("the file of the capture"):
-            capture = reading.capture()
-            if logged is not None:
-                types, raw = reading.types_of, reading.raw
-                means, stand_ins = reading.means(), reading.stand_ins
-                capture = logged.joined(capture, types, raw, means, stand_ins)
-            capture = with_harmless_load(permitted(capture))
-            _write(path, capture)
+        with output.doing("joining what was counted, and writing the file"):
+            try:
+                capture = _joined(reading, logged)
+            except BaseException:
+                # Only a whole recording is kept, and a file without the log that was asked for
+                # only if something was counted.
+                if recorder is not None:
+                    recorder.discard()
+                if not duration_s:
+                    partial.unlink(missing_ok=True)
+                raise
+            with signals.shielded("the file of the capture"):
+                _write(path, capture)
             partial.unlink(missing_ok=True)
     output.clear_live()
     coverage = coverage_of(capture)
@@ -289,6 +296,17 @@ def _carry_out(
     if interruption is not None:
         raise interruption
     return 0
+
+
+def _joined(reading: Reading, logged: log.Logged | None) -> Capture:
+    """Return what the server and the logs said, as one capture."""
+    capture = reading.capture()
+    if logged is not None:
+        types, raw = reading.types_of, reading.raw
+        means, stand_ins = reading.means(), reading.stand_ins
+        with signals.raised_at_once():
+            capture = logged.joined(capture, types, raw, means, stand_ins)
+    return with_harmless_load(permitted(capture))
 
 
 def _recording_path(path: Path) -> Path:
