@@ -108,6 +108,10 @@ def test_a_reason_needs_a_part_whose_change_is_certain() -> None:
         (without_interval(1.03, "1"), "+3.0 % (no interval yet)"),
         (ratio(208.04, 155.4, 278.5), "210 times (160 to 280)"),
         (ratio(12.0, 8.0, 18.0), "+1,100 % (700 to 1,700)"),
+        (ratio(1.29, 1.003, 1.65), "+29 % (0.3 to 65)"),
+        (ratio(1.29, 0.997, 1.65), "+29 % (-0.3 to +65)"),
+        (ratio(0.71, 0.35, 0.9996), "-29 % (-65 to -0.04)"),
+        (ratio(1.0, 0.7, 1.3), "0 % (-30 to +30)"),
     ],
 )
 def test_a_ratio_is_shown_as_a_change(change: object, text: str) -> None:

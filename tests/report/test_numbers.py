@@ -6,6 +6,7 @@ import pytest
 
 from pgdyno import quantities
 from pgdyno.analysis.estimate import Estimate, mean_between_runs, without_interval
+from pgdyno.analysis.rounding import ends_text
 from pgdyno.report import numbers
 
 
@@ -159,6 +160,14 @@ def test_a_percentile_never_looks_like_more_than_the_maximum() -> None:
 def test_a_lower_end_above_0_is_not_written_as_0() -> None:
     mean = Estimate(12.0, 0.04, 30.0, 6, "ms", "within_run")
     assert numbers.interval_text(mean) == "0.04 to 30"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ends"),
+    [(0.004, 65.0, "+0.004 to +65"), (-65.0, -0.004, "-65 to -0.004"), (0.0, 65.0, "0 to +65")],
+)
+def test_an_end_that_decides_shows_its_side_of_0(low: float, high: float, ends: str) -> None:
+    assert ends_text(low, high, 0, is_signed=True) == ends
 
 
 def test_a_difference_that_may_be_none_has_no_digits_beyond_its_interval() -> None:

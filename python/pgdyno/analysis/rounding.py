@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from pgdyno.quantities import DECIMALS_MAX, fixed, plain_decimals
+from pgdyno.quantities import DECIMALS_MAX, fixed, plain_decimals, signed
 
 if TYPE_CHECKING:
     from pgdyno.analysis.estimate import Estimate
@@ -84,8 +84,19 @@ def range_words(estimate: Estimate) -> str:
     """Return the interval as a sentence has it, such as " (1,861 to 1,923)"; "" without one."""
     if estimate.low is None or estimate.high is None:
         return ""
-    decimals = decimals_of(estimate)
-    return f" ({fixed(estimate.low, decimals)} to {fixed(estimate.high, decimals)})"
+    return f" ({ends_text(estimate.low, estimate.high, decimals_of(estimate))})"
+
+
+def ends_text(low: float, high: float, decimals: int, *, is_signed: bool = False) -> str:
+    """Return the ends of an interval, such as "1,861 to 1,923"."""
+    return " to ".join(end_text(end, decimals, is_signed=is_signed) for end in (low, high))
+
+
+def end_text(end: float, decimals: int, *, is_signed: bool = False) -> str:
+    """Return an end of an interval; its side of 0 decides, so an end near 0 is not shown as 0."""
+    if end and round(end, decimals) == 0:
+        decimals = plain_decimals(end, 1)
+    return signed(end, decimals) if is_signed else fixed(end, decimals)
 
 
 def _rounding_decimals(half_width: float) -> int:
@@ -109,14 +120,8 @@ def change_text(ratio: Estimate, *, without: str = " (no interval yet)") -> str:
         return f"{value_words(ratio)} times{range_words(ratio) or without}"
     value = (ratio.value - 1) * 100
     if ratio.low is None or ratio.high is None:
-        return f"{_signed(value, 1)} %{without}"
+        return f"{signed(value, 1)} %{without}"
     low, high = (ratio.low - 1) * 100, (ratio.high - 1) * 100
     width = high - low
     digits = _short(value, low, high, 0 if width >= 20 else 1 if width >= 0.4 else 2)
-    ends = f"{_signed(low, digits)} to {_signed(high, digits)}"
-    return f"{_signed(value, digits)} % ({ends.replace('+', '') if low >= 0 else ends})"
-
-
-def _signed(value: float, digits: int) -> str:
-    text = f"{value:+,.{digits}f}"
-    return text[1:] if float(text.replace(",", "")) == 0 else text
+    return f"{signed(value, digits)} % ({ends_text(low, high, digits, is_signed=low < 0)})"

@@ -9,7 +9,7 @@ from typing import Any
 from pgdyno.analysis.between_results import difference_between
 from pgdyno.analysis.estimate import Estimate, without_interval
 from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.analysis.rounding import common_decimals
+from pgdyno.analysis.rounding import common_decimals, ends_text
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.quantities import plain, signed
 from pgdyno.report.parts import parts_of
@@ -46,7 +46,7 @@ class ChangeOfTime:
         decimals = common_decimals((difference.value, difference.low, difference.high))
         interval = "no interval"
         if difference.low is not None and difference.high is not None:
-            interval = f"{signed(difference.low, decimals)} to {signed(difference.high, decimals)}"
+            interval = ends_text(difference.low, difference.high, decimals, is_signed=True)
         values = " | ".join(_value(ms) for ms in (self.first, self.other))
         return f"{signed(difference.value, decimals)} ms ({interval}): {values} ms  {self.name}"
 

@@ -7,7 +7,7 @@ from itertools import chain, count
 
 from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
 from pgdyno.analysis.estimate import Estimate, without_interval
-from pgdyno.analysis.rounding import common_decimals
+from pgdyno.analysis.rounding import common_decimals, ends_text
 from pgdyno.analysis.where import LatencyPart, WhereTheTimeGoes
 from pgdyno.analysis.where_difference import Difference
 from pgdyno.quantities import signed
@@ -150,7 +150,7 @@ def change_table(contrast: ContrastFindings, at: str, title: str = "") -> TableB
         strong.append(False)
         ends = "" if part.name == REST else "no interval yet" if is_early else "no interval"
         if not is_early and low is not None and high is not None:
-            ends = f"{signed(low, decimals)} to {signed(high, decimals)}"
+            ends = ends_text(low, high, decimals, is_signed=True)
             strong[-1] = low > 0 or high < 0
         kind = "residual" if part.name == REST else palette.wait_class(part.name)
         bar = forest.difference_bar(part.ms, largest, palette.shade(kind, 0).css)

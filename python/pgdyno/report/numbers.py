@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from pgdyno.analysis.rounding import decimals_of
-from pgdyno.quantities import fixed, percent, plain
+from pgdyno.analysis.rounding import decimals_of, end_text, ends_text
+from pgdyno.quantities import fixed, percent
 
 if TYPE_CHECKING:
     from pgdyno.analysis.estimate import Estimate
@@ -49,22 +49,15 @@ def interval_text(estimate: Estimate, decimals: int | None = None) -> str:
     if estimate.says_nothing:
         return f"no interval yet: n = {estimate.n:g}"
     if low is not None and high is not None:
-        return f"{low_text(low, decimals)} to {fixed(high, decimals)}"
+        return ends_text(low, high, decimals)
     if low is not None:
-        return f"at least {low_text(low, decimals)}"
+        return f"at least {end_text(low, decimals)}"
     if high is not None:
-        return f"at most {fixed(high, decimals)}"
+        return f"at most {end_text(high, decimals)}"
     if estimate.n <= 1:
         return NO_INTERVAL
     few = estimate.scope == "between_runs"
     return f"no interval yet: n = {estimate.n:g}" if few else "no interval"
-
-
-def low_text(low: float, decimals: int) -> str:
-    """Return the lower end of an interval; an end above 0 has at least one digit other than 0."""
-    if low > 0 and round(low, decimals) == 0:
-        return plain(low, 1)
-    return fixed(low, decimals)
 
 
 def duration_text(estimate: Estimate) -> str:

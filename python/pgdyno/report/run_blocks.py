@@ -8,9 +8,8 @@ from dataclasses import replace
 from pgdyno import quantities
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings, PhaseFindings, RunFindings
-from pgdyno.analysis.rounding import decimals_of
+from pgdyno.analysis.rounding import decimals_of, end_text
 from pgdyno.analysis.script_findings import ScriptFindings
-from pgdyno.quantities import fixed
 from pgdyno.report import figures, numbers, small_drawings
 from pgdyno.report.about_blocks import about_blocks, first_lines, head_of
 from pgdyno.report.block_charts import ChartList, RowList, drawn, figure_text
@@ -190,8 +189,8 @@ def _latency(run: RunFindings, at: str) -> TableBlock:
 def _ends(estimate: Estimate) -> tuple[str, str]:
     decimals = decimals_of(estimate)
     missing = "?" if estimate.has_interval else "-"
-    low = missing if estimate.low is None else numbers.low_text(estimate.low, decimals)
-    return low, missing if estimate.high is None else fixed(estimate.high, decimals)
+    low = missing if estimate.low is None else end_text(estimate.low, decimals)
+    return low, missing if estimate.high is None else end_text(estimate.high, decimals)
 
 
 def _scripts(scripts: tuple[ScriptFindings, ...], *, is_in_text: bool) -> BlockSection:

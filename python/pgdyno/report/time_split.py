@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from pgdyno import quantities
 from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.rounding import ends_text
 from pgdyno.quantities import fixed
 from pgdyno.report.block_charts import TimeSplit
 from pgdyno.report.numbers import value_text
@@ -42,7 +43,7 @@ def time_split(page: TextPage, block: TimeSplit) -> Iterator[str]:
 def _range_text(estimate: Estimate, decimals: int) -> str:
     if estimate.low is None or estimate.high is None:
         return ""
-    return f"({fixed(estimate.low, decimals)} to {fixed(estimate.high, decimals)})"
+    return f"({ends_text(estimate.low, estimate.high, decimals)})"
 
 
 def _bar(parts: Iterable[TimePart], signs: dict[str, str]) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pgdyno.quantities import plain, plain_decimals, seconds, signed
+from pgdyno.analysis.rounding import ends_text
+from pgdyno.quantities import plain, plain_decimals, seconds
 from pgdyno.report.blocks import BlockSection, LabelledLine, TableBlock, TableColumn
 
 _STATEMENTS_MAX = 4
@@ -91,6 +92,6 @@ def change_words(change: Document) -> str:
     else:
         low, high = change["low"], change["high"]
         decimals = max(plain_decimals(max(abs(low), abs(high))), 0)
-        interval = f"{signed(low, decimals)} to {signed(high, decimals)}"
+        interval = ends_text(low, high, decimals, is_signed=True)
     doubt = ", cannot tell" if change["verdict"] == "cannot tell" else ""
     return f"{words}: {interval}{doubt}"
