@@ -79,10 +79,10 @@ class Feature:
     imports. `extension`: of PostgreSQL; the feature is not asked about a database without it.
     `traces`: documents and tables of telemetry, such as "hosts.json"; the feature is not asked
     about a stored run that has none of them. `verbs`: verb -> one line of help; the command is
-    `command` of `PACKAGE.verbs.VERB`. `programs`: built-in -> part -> module; the part `load` has
-    the `PROGRAM`. `metrics`: built-in -> what only this program measures. `parts`: slot ->
-    "module:NAME", or "module:" for the module. `tables`: table -> key -> "module:NAME". Modules are
-    relative to the package.
+    `command` of `PACKAGE.verbs.VERB`. `heading`: of the verbs in `pgdyno --help`. `programs`:
+    built-in -> part -> module; the part `load` has the `PROGRAM`. `metrics`: built-in -> what only
+    this program measures. `parts`: slot -> "module:NAME", or "module:" for the module. `tables`:
+    table -> key -> "module:NAME". Modules are relative to the package.
     """
 
     name: str
@@ -91,6 +91,7 @@ class Feature:
     extension: str = ""
     traces: tuple[str, ...] = ()
     verbs: Mapping[str, str] = field(default_factory=dict)
+    heading: str = "Others"
     programs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     metrics: Mapping[str, tuple[Metric, ...]] = field(default_factory=dict)
     parts: Mapping[str, str] = field(default_factory=dict)

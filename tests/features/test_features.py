@@ -46,10 +46,15 @@ def said(environment: dict[str, str], *arguments: str, code: int = 0) -> str:
     return ended.stdout
 
 
+def verbs_of(text: str) -> set[str]:
+    """Return the verbs that the help lists, below headings of all kinds."""
+    lines = text.partition("\nMeasure:")[2].splitlines()
+    return {line.split()[0] for line in lines if line.startswith("  ")}
+
+
 def test_without_features_every_verb_of_the_core_is_there(tmp_path: Path) -> None:
     environment = without(tmp_path)
-    lines = said(environment, "--help").partition("Verbs:")[2].splitlines()
-    assert {line.split()[0] for line in lines if line.strip()} == set(_CORE_VERBS)
+    assert verbs_of(said(environment, "--help")) == set(_CORE_VERBS)
     for verb in ("bench", "init", "report"):
         assert "Usage:" in said(environment, verb, "--help")
 
@@ -143,8 +148,7 @@ def test_without_one_feature_the_others_can_be_imported(feature: object, tmp_pat
     )
     assert ended.returncode == 0, ended.stderr
     assert set(ended.stdout.split()) == {other.name for other in features()} - gone
-    lines = said(environment, "--help").partition("Verbs:")[2]
-    verbs = {line.split()[0] for line in lines.splitlines() if line.strip()}
+    verbs = verbs_of(said(environment, "--help"))
     lost = {verb for other in features() if other.name in gone for verb in other.verbs}
     assert verbs == set(VERBS) - lost
 
@@ -155,7 +159,8 @@ def test_an_installed_package_adds_its_feature(tmp_path: Path) -> None:
     (toy / "__init__.py").write_text(
         "from pgdyno.feature import Feature\n"
         "TOY = Feature(name='toy', package='pgdyno_toy', needs=('doctor',),\n"
-        "              verbs={'toy': 'Print a toy.'}, parts={'verb_help': 'help:'})\n"
+        "              verbs={'toy': 'Print a toy.'}, heading='Toys',\n"
+        "              parts={'verb_help': 'help:'})\n"
     )
     (toy / "help.py").write_text(
         "EXAMPLES = {'toy': (('A toy', 'pgdyno toy'), ('Twice', 'pgdyno toy --twice'))}\n"
@@ -174,7 +179,7 @@ def test_an_installed_package_adds_its_feature(tmp_path: Path) -> None:
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: pgdyno-toy\nVersion: 1.0\n")
     (installed / "entry_points.txt").write_text("[pgdyno.features]\ntoy = pgdyno_toy:TOY\n")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    assert "toy" in said(environment, "--help")
+    assert "\nToys:\n  toy " in said(environment, "--help")
     assert said(environment, "toy", "--twice").split() == ["toy", "toy"]
 
 

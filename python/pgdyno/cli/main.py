@@ -28,36 +28,57 @@ EXIT_USAGE = 1
 EXIT_FAILURES = 2
 EXIT_INTERNAL = 2
 
-_CORE: dict[str, str] = {
-    "bench": "Measure one run.",
-    "sweep": "Measure the load curve: peak and knee.",
-    "compare": "Compare variants: is B better than A?",
-    "run": "Run an experiment from a file.",
-    "init": "Load a dataset.",
-    "drop": "Remove a dataset that pgdyno made.",
-    "show": "Print a result as text.",
-    "report": "Write a result as HTML page or Markdown.",
-    "list": "List all results.",
-    "pgbench": "Do what pgbench does (drop-in).",
-    "diff": "Compare two results, side by side.",
-    "export": "Write the runs of a result as CSV, JSON or Parquet.",
-    "note": "Keep a remark with a result.",
-    "undo": "Restore settings that a killed experiment left changed.",
+_HELP = "Help"
+# The headings of `pgdyno --help`; a feature names the one of its verbs.
+_CORE: dict[str, dict[str, str]] = {
+    "Measure": {
+        "bench": "Measure one run.",
+        "sweep": "Measure the load curve: peak and knee.",
+        "compare": "Compare variants: is B better than A?",
+        "run": "Run an experiment from a file.",
+        "pgbench": "Do what pgbench does (drop-in).",
+    },
+    "Data and loads": {
+        "init": "Load a dataset.",
+        "drop": "Remove a dataset that pgdyno made.",
+    },
+    "Results": {
+        "list": "List all results.",
+        "show": "Print a result as text.",
+        "report": "Write a result as HTML page or Markdown.",
+        "diff": "Compare two results, side by side.",
+        "export": "Write the runs of a result as CSV, JSON or Parquet.",
+        "note": "Keep a remark with a result.",
+        "undo": "Restore settings that a killed experiment left changed.",
+    },
+}
+_LAST = {
     "help": "Explain a word, the method or an option.",
     "completion": "Print what the Tab key needs in your shell.",
 }
-MODULES = {verb: f"pgdyno.cli.{verb}" for verb in _CORE} | {
+
+
+def _headings() -> dict[str, dict[str, str]]:
+    """Return heading -> verb -> line of help, with the verbs of features."""
+    headings = {heading: dict(verbs) for heading, verbs in _CORE.items()}
+    for verb, (line, feature) in features.verbs().items():
+        headings.setdefault(feature.heading, {})[verb] = line
+    return headings | {_HELP: headings.get(_HELP, {}) | _LAST}
+
+
+HEADINGS = _headings()
+VERBS = {verb: line for verbs in HEADINGS.values() for verb, line in verbs.items()}
+MODULES = {verb: f"pgdyno.cli.{verb}" for verb in VERBS} | {
     verb: f"{feature.package}.verbs.{verb.replace('-', '_')}"
     for verb, (_, feature) in features.verbs().items()
 }
-VERBS = _CORE | {verb: line for verb, (line, _) in features.verbs().items()}
 
 
 class Verbs(click.Group):
     """Loads a verb's module only when the verb is called, so that help and completion are fast."""
 
     def list_commands(self, _context: click.Context) -> list[str]:
-        """Return the verbs in the order of the README."""
+        """Return the verbs in the order of their headings."""
         return list(VERBS)
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
@@ -75,8 +96,10 @@ class Verbs(click.Group):
 
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the verbs without loading them."""
-        with formatter.section("Verbs"):
-            formatter.write_dl(list(VERBS.items()))
+        width = max(map(len, VERBS))
+        for heading, verbs in HEADINGS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(f"{verb:<{width}}", line) for verb, line in verbs.items()])
 
     def resolve_command(
         self, context: click.Context, args: list[str]

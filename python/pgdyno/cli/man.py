@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from pgdyno.cli.headings import REST
-from pgdyno.cli.main import VERBS, pgdyno
+from pgdyno.cli.main import HEADINGS, VERBS, pgdyno
 from pgdyno.cli.reference import EXIT_CODES, every_context, every_parameter
 from pgdyno.cli.verb_help import examples_of
 from pgdyno.store.files import write_text
@@ -29,7 +29,11 @@ def write_pages(folder: Path, date: str) -> None:
 
 def man_pages(date: str) -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each page."""
-    verbs = "\n".join(f".TP\n\\fB{_safe(verb)}\\fR\n{_safe(line)}" for verb, line in VERBS.items())
+    verbs = "\n".join(
+        f".SS {_safe(heading)}\n"
+        + "\n".join(f".TP\n\\fB{_safe(verb)}\\fR\n{_safe(line)}" for verb, line in verbs.items())
+        for heading, verbs in HEADINGS.items()
+    )
     codes = "\n".join(f".TP\n{code}\n{_safe(meaning)}" for code, meaning in EXIT_CODES.items())
     others = ", ".join(f"\\fBpgdyno\\-{_safe(verb)}\\fR(1)" for verb in VERBS)
     about = "measure how fast a PostgreSQL server is, and why"

@@ -12,6 +12,7 @@ FEATURES = (
             "check": "Check whether a dataset is consistent.",
             "spec": "Make a spec file from a file of another tool.",
         },
+        heading="Data and loads",
         programs={
             "tpcc-like": {
                 name: name for name in ("load", "translation", "data", "answer", "shown")
@@ -36,6 +37,7 @@ FEATURES = (
         name="capture",
         package="pgdyno.features.capture",
         verbs={"capture": "Capture your own load in a file, without your data."},
+        heading="Data and loads",
         programs={
             "mirror": {
                 name: f"mirror.{name}"
@@ -52,6 +54,7 @@ FEATURES = (
         name="crash",
         package="pgdyno.features.crash",
         verbs={"crash": "Show what an acknowledged commit survives."},
+        heading="Measure",
         programs={"ledger": {"load": "ledger.load"}},
         parts={"losses": "price:", "verb_help": "help:"},
         tables={
@@ -63,6 +66,7 @@ FEATURES = (
         name="doctor",
         package="pgdyno.features.doctor",
         verbs={"doctor": "Check host, settings and privileges before you measure."},
+        heading="Server",
         parts={"checkup": "checkup:ServerCheckup", "verb_help": "help:"},
     ),
     Feature(
@@ -70,6 +74,7 @@ FEATURES = (
         package="pgdyno.features.watch",
         needs=("doctor",),
         verbs={"watch": "Observe a server without adding load."},
+        heading="Server",
         parts={
             "collectors": "incident.sampled:COLLECTORS",
             "observer_statements": "incident.sampled:statements",
@@ -87,6 +92,7 @@ FEATURES = (
             "settings": "Explain and check the settings of a server.",
             "work-mem": "Find how much memory sorts and hashes need.",
         },
+        heading="Server",
         parts={"verb_help": "help:"},
         tables={
             "design_models": {"tune": "spec:TuneDesign"},
