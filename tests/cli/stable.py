@@ -11,7 +11,7 @@ import io
 import json
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,16 @@ KEPT = Path(__file__).with_name("stable.json")
 _RESULT = Path(__file__).parents[1] / "store/fixtures/format-1-designs/bench.tar.xz"
 # Deeper keys are names of settings, metrics and statements.
 _DEPTH = 3
+
+_TYPES = {
+    bool: "true or false",
+    int: "number",
+    float: "number",
+    str: "text",
+    list: "list",
+    dict: "object",
+    type(None): "null",
+}
 
 Promises = dict[str, dict[str, list[str]]]
 
@@ -76,12 +86,15 @@ def _letters() -> Iterator[tuple[str, list[str]]]:
 
 
 def _json_keys() -> dict[str, list[str]]:
-    """Return format -> paths of the keys that every document of this format has."""
-    common: dict[str, set[str]] = {}
+    """Return format -> the keys that every document of this format has, with their types."""
+    common: dict[str, dict[str, str]] = {}
     for document in _documents():
-        paths = set(paths_of(document))
-        common[document["format"]] = common.get(document["format"], paths) & paths
-    return {name: sorted(paths) for name, paths in sorted(common.items())}
+        types = types_of(document)
+        before = common.get(document["format"], types)
+        common[document["format"]] = {
+            path: _union(types[path], before[path]) for path in types.keys() & before.keys()
+        }
+    return {name: words_of(types) for name, types in sorted(common.items())}
 
 
 def _documents() -> Iterator[dict[str, Any]]:
@@ -111,15 +124,45 @@ def _documents() -> Iterator[dict[str, Any]]:
             yield json.loads(said.getvalue())
 
 
-def paths_of(document: dict[str, Any]) -> Iterator[str]:
-    """Yield the paths of the keys of a document, such as `target.place` and `runs[].tps`."""
-    return _paths(document, "", _DEPTH)
+def types_of(document: dict[str, Any]) -> dict[str, str]:
+    """Return the paths of the keys of a document, with the types of their values.
+
+    Example: {"target.place": "text", "runs": "list", "runs[].tps": "number"}. A key of several
+    rows may have several types: "number|text". null says that a value is not known.
+    """
+    types: dict[str, str] = {}
+    for path, value in _paths(document, "", _DEPTH):
+        kind = _TYPES[type(value)]
+        types[path] = _union(types.get(path, kind), kind)
+    return types
 
 
-def _paths(value: Any, before: str, depth: int) -> Iterator[str]:
+def words_of(types: Mapping[str, str]) -> list[str]:
+    """Return a promise for each key. Example: "target.place: text"."""
+    return sorted(f"{path}: {kinds}" for path, kinds in types.items())
+
+
+def broken_keys(promised: Sequence[str], now: Sequence[str]) -> list[str]:
+    """Return each promise whose key is gone, or has a type that it did not have."""
+    types = dict(word.split(": ") for word in now)
+    broken = []
+    for word in promised:
+        path, kinds = word.split(": ")
+        new = set(types.get(path, "nothing").split("|")) - {"null", *kinds.split("|")}
+        if path not in types or (new and kinds != "null"):
+            broken.append(word)
+    return broken
+
+
+def _union(*kinds: str) -> str:
+    known = {kind for part in kinds for kind in part.split("|")} - {"null"}
+    return "|".join(sorted(known)) or "null"
+
+
+def _paths(value: Any, before: str, depth: int) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict) and depth:
         for key, below in value.items():
-            yield f"{before}{key}"
+            yield f"{before}{key}", below
             yield from _paths(below, f"{before}{key}.", depth - 1)
     elif isinstance(value, list):
         for below in value[:1]:
@@ -138,7 +181,9 @@ def lost(kept: Promises, now: Promises) -> list[str]:
     for section, names in kept.items():
         for name, words in names.items():
             has = now[section].get(name, [])
-            missing += [f"{section}: {name}: {word}" for word in words if word not in has]
+            gone = [word for word in words if word not in has]
+            gone = broken_keys(words, has) if section == "json" else gone
+            missing += [f"{section}: {name}: {word}" for word in gone]
             if section == "tables" and has[: len(words)] != words:
                 missing.append(f"{section}: {name}: the order of its columns")
     return missing
@@ -156,7 +201,12 @@ if __name__ == "__main__":
     for section, names in now.items():
         for name, words in names.items():
             old = before.get(section, {}).get(name, [])
-            names[name] = old + [word for word in words if word not in old]
+            if section == "json":  # A key that had no type yet has one now.
+                kinds = dict(word.split(": ") for word in words)
+                kinds |= {p: k for p, k in (w.split(": ") for w in old) if k != "null"}
+                names[name] = words_of(kinds)
+            else:
+                names[name] = old + [word for word in words if word not in old]
         for name, words in before.get(section, {}).items():
             names.setdefault(name, words)
     # A line for each name: a difference shows what is new.

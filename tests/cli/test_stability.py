@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 import pytest
-from tests.cli.stable import kept, lost, promises
+from tests.cli.stable import broken_keys, kept, lost, promises, types_of
 from tests.tidy.source import ROOT
 
 from pgdyno.cli import main, measure
@@ -47,7 +47,8 @@ def test_a_promise_that_is_broken_is_named() -> None:
     now["options of the short help"]["bench"].remove("--rate")
     now["letters"]["bench"].remove("-c --clients")
     now["exit codes"]["4"] = ["something else"]
-    now["json"]["pgdyno.bench/1"].remove("tps")
+    keys = now["json"]["pgdyno.bench/1"]
+    keys[keys.index("tps: object")] = "tps: number"
     now["tables"]["runs"].reverse()
     assert [line.partition(": ")[0] for line in lost(kept(), now)] == [
         *("options of the short help", "letters", "exit codes", "json", "tables"),
@@ -61,3 +62,17 @@ def test_exit_codes_are_those_of_the_program() -> None:
         4,
         5,
     )
+
+
+def test_the_type_of_a_key_is_promised() -> None:
+    kept = ["tps: number", "note: null", "rows[].value: number|text"]
+    now = ["tps: null", "note: text", "rows[].value: text", "added: list"]
+    assert broken_keys(kept, now) == []
+    assert broken_keys(kept, ["tps: text", *now[1:]]) == ["tps: number"]
+    assert broken_keys(kept, now[:2]) == ["rows[].value: number|text"]
+    assert types_of({"runs": [{"tps": 1.5}], "is_valid": True, "note": None}) == {
+        "runs": "list",
+        "runs[].tps": "number",
+        "is_valid": "true or false",
+        "note": "null",
+    }

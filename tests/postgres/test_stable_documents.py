@@ -1,4 +1,4 @@
-"""docs/stability.md: the keys of the JSON documents that need a server."""
+"""docs/stability.md: the keys of the JSON documents that need a server, with their types."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.stable import paths_of
+from tests.cli.stable import broken_keys, types_of, words_of
 from tests.fixtures.captures import shop_capture
 from tests.fixtures.clusters import Make
 from tests.fixtures.command import Command, server_options
@@ -49,11 +49,11 @@ def test_keys_of_documents_of_servers_stay(
 ) -> None:
     now: dict[str, list[str]] = {}
     for document in documents(pgdyno, new_cluster, tmp_path):
-        now.setdefault(document["format"], sorted(set(paths_of(document))))
+        now.setdefault(document["format"], words_of(types_of(document)))
     kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     lost = {name: sorted(_lost(paths, now.get(name, []))) for name, paths in kept.items()}
     assert {name: paths for name, paths in lost.items() if paths} == {}
-    new = {name: sorted(set(paths) - set(kept.get(name, ()))) for name, paths in now.items()}
+    new = {name: broken_keys(paths, kept.get(name, ())) for name, paths in now.items()}
     missing = {name: paths for name, paths in new.items() if paths}
     assert missing == {}, f"add them to {KEPT.name}: {json.dumps(missing)}"
 
@@ -61,5 +61,5 @@ def test_keys_of_documents_of_servers_stay(
 def _lost(kept: list[str], now: list[str]) -> set[str]:
     """Return the paths that are gone; a list that has no element now shows none of its keys."""
     filled = {path.partition("[]")[0] for path in now if "[]" in path}
-    gone = set(kept) - set(now)
+    gone = broken_keys(kept, now)
     return {path for path in gone if "[]" not in path or path.partition("[]")[0] in filled}
