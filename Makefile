@@ -81,3 +81,5 @@ docs: build
 	mv kinds.new python/pgdyno/cli/kind_options.json
 	$(BIN)/python -m pgdyno.cli.program_help > programs.new
 	mv programs.new python/pgdyno/cli/program_help.json
+	scripts/sbom --notices > notices.new
+	mv notices.new crates/pgdyno-engine/THIRD-PARTY.txt

@@ -60,6 +60,14 @@ def wheel_of_engine(folder: Path, version: str, tag: str = "any") -> Path:
     return path
 
 
+def traces_of_crates() -> set[str]:
+    """Return the crates whose files the engine names, in messages and line tables."""
+    engine = (BIN / "pgdyno-engine").read_bytes()
+    traces = set(re.findall(rb"registry/src/[^/]+/([\w-]+-\d[\w.+-]*)/", engine))
+    assert len(traces) > 30
+    return {trace.decode() for trace in traces}
+
+
 def test_the_wheel_has_its_pages_and_says_its_commit(installed: Path) -> None:
     engine = str(BIN / "pgdyno-engine")
     said = ran(installed / "bin/pgdyno", "--version", PGDYNO_ENGINE=engine)
@@ -80,6 +88,24 @@ def test_the_wheel_is_small_and_needs_the_engine_of_its_version(wheel: Path) -> 
     assert all("python_version >= '3.11'" in needed for needed in project["dependencies"])
     engine = tomllib.loads((ROOT / "crates/pgdyno-engine/pyproject.toml").read_text())["project"]
     assert engine["version"] == VERSION
+
+
+def test_the_wheels_have_the_licences_of_all_that_they_contain(wheel: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        lab = {name.rpartition("/")[2] for name in archive.namelist()}
+    assert lab >= {"LICENSE", "echarts.LICENSE", "echarts.NOTICE", "zrender.LICENSE"}
+    manifest = ROOT / "crates/pgdyno-engine/Cargo.toml"
+    made = ["pep517", "write-dist-info", "--metadata-directory", tmp_path, "-m", manifest]
+    subprocess.run([BIN / "maturin", *made], check=True, capture_output=True)
+    licences = tmp_path / f"pgdyno_engine-{VERSION}.dist-info/licenses"
+    assert licences.joinpath("LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+    text = licences.joinpath("THIRD-PARTY.txt").read_text()
+    assert {crate.rpartition("-")[0] for crate in traces_of_crates()} <= {
+        line.split()[0] for line in text.splitlines() if line.endswith(")")
+    }
+    argv = [ROOT / "scripts/sbom", "--notices"]
+    now = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+    assert text == now, "make docs writes it"
 
 
 def test_pip_names_both_versions_if_the_engine_is_of_another_one(
@@ -263,12 +289,8 @@ def test_the_bill_of_materials_names_every_package_that_is_installed_with_the_la
 def test_the_bill_of_materials_names_every_crate_that_left_a_trace_in_the_engine(
     bill_of_materials: str,
 ) -> None:
-    # Messages and line tables name the files of the crates.
-    engine = (BIN / "pgdyno-engine").read_bytes()
-    traces = set(re.findall(rb"registry/src/[^/]+/([\w-]+-\d[\w.+-]*)/", engine))
-    assert len(traces) > 30
     parts = json.loads(bill_of_materials)["components"]
     names = [part["purl"] for part in parts]
     assert len(names) == len(set(names))
     crates = {f"{part['name']}-{part['version']}" for part in parts if "pkg:cargo" in part["purl"]}
-    assert {trace.decode() for trace in traces} <= crates
+    assert traces_of_crates() <= crates

@@ -137,6 +137,9 @@ def test_the_vendored_library_is_the_published_one_with_its_licences() -> None:
     assert hashlib.sha256(code).hexdigest() == expected
     for name in ("echarts.LICENSE", "echarts.NOTICE", "echarts.LICENSE-d3", "zrender.LICENSE"):
         assert vendor.joinpath(name).is_file()
+    page = page_of(examples.tiny())
+    for line in ("Copyright 2017-2026 The Apache", "(c) 2017, Baidu", "2010-2016 Mike Bostock"):
+        assert line in page
 
 
 def test_weakened_durability_is_red_and_named() -> None:

@@ -25,6 +25,8 @@ from pgdyno.report.page_templates import page_environment
 
 ECHARTS_VERSION = "6.1.0"
 _ECHARTS = "vendor/echarts.common.min.js"
+# Who gives a page away gives these libraries away, which wants these texts with them.
+_NOTICES = ("echarts.NOTICE", "echarts.LICENSE-d3", "zrender.LICENSE")
 _STYLES = ("assets/page.css", "assets/chart.css", "assets/compare.css", "assets/print.css")
 _SCRIPTS = ("option.js", "picture.js", "report.js")
 NO_CHARTS = '{"charts": {}}'
@@ -98,11 +100,12 @@ def page_assets() -> Assets:
         f'@media screen {{ :root[data-theme="dark"] {{ {dark} }} }}\n'
     )
     body = "\n".join(_text(f"assets/{name}") for name in _SCRIPTS)
+    notices = "\n\n".join(_text(f"vendor/{name}").strip() for name in _NOTICES)
     return Assets(
         style=theme + "".join(map(_text, _STYLES)),
         early_script=_text("assets/early.js"),
         script=f'(() => {{\n"use strict";\n{body}}})();',
-        echarts=_text(_ECHARTS),
+        echarts=f"/*!\n{notices}\n*/\n{_text(_ECHARTS)}",
     )
 
 
