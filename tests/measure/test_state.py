@@ -49,8 +49,8 @@ def changed(**changes: object) -> Experiment:
     return asked("a", "b").model_copy(update=changes)
 
 
-def server_of(make: Make, **request: object) -> UnderTest:
-    cluster = make("15", **request)
+def server_of(make: Make, major: str = "15", **request: object) -> UnderTest:
+    cluster = make(major, **request)
     run_sql(cluster.target, "CREATE TABLE pgbench_big AS SELECT generate_series(1, 200000) AS a")
     with connect(cluster.target, verb="test") as session:
         facts = server_facts.collect(session, cluster.target)
@@ -84,6 +84,36 @@ def test_a_prewarmed_server_reads_nothing_from_disk(new_cluster: Make) -> None:
     buffers = " ".join(line for [line] in plan)
     assert "shared hit=" in buffers
     assert "read=" not in buffers.split("Planning")[0]
+
+
+SHARE = (
+    "SELECT count(*) FILTER (WHERE c.relname = 'pgbench_small')::float8"
+    " / (pg_relation_size('pgbench_small') / 8192), count(*)"
+    " FROM pg_buffercache b LEFT JOIN pg_class c ON c.relfilenode = b.relfilenode"
+    " WHERE b.relfilenode IS NOT NULL"
+)
+
+
+@pytest.mark.parametrize("major", ["15", "18"])
+def test_a_warm_cache_is_filled_after_a_start_and_left_alone_later(
+    new_cluster: Make, major: str
+) -> None:
+    server = server_of(new_cluster, major)
+    assert server.cluster is not None
+    # The large table does not fit next to the small one.
+    run_sql(server.target, "CREATE EXTENSION pg_buffercache")
+    run_sql(server.target, "CREATE TABLE pgbench_small AS SELECT generate_series(1, 20000) AS a")
+    server.cluster.restart({"shared_buffers": "4MB"})
+    _, state = prepare_server(changed(reset="none"), server, "1.1")
+    assert (state.steps[-1].name, state.steps[-1].skipped) == ("prewarm", "")
+    [[small_ratio, pages]] = run_sql(server.target, SHARE)
+    assert small_ratio > 0.9, "the small table is in memory"
+    assert pages > 450, "the rest of the memory has the large table"
+    _, state = prepare_server(changed(reset="none"), server, "1.2")
+    assert "prewarm" not in [step.name for step in state.steps]
+    server.cluster.restart()
+    _, state = prepare_server(changed(reset="none"), server, "1.3")
+    assert state.steps[-1].name == "prewarm"
 
 
 def test_the_state_at_the_begin_of_a_run_is_measured(new_cluster: Make) -> None:

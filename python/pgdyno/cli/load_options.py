@@ -199,9 +199,10 @@ def workload(command: Command) -> Command:
             type=click.Choice(["warm", "prewarm", "cold"]),
             default="warm",
             help=(
-                "State of the caches before each run. warm: as the previous run left them. prewarm:"
-                " pgdyno reads tables and indexes into shared_buffers. cold: no file of the server"
-                " is in memory; only on a scratch server (default warm)."
+                "State of the caches before each run. warm: as the previous run left them; filled"
+                " after a start of a scratch server. prewarm: pgdyno reads tables and indexes into"
+                " shared_buffers. cold: no file of the server is in memory; only on a scratch"
+                " server (default warm)."
             ),
         ),
         option(

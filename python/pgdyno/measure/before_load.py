@@ -13,7 +13,7 @@ from pgdyno.engine.job import EngineTarget, Job
 from pgdyno.measure.before_after import BeforeAfter, totals
 from pgdyno.measure.consistency import Examination, note_before_run
 from pgdyno.measure.jobs import engine_target, is_probed, load_job
-from pgdyno.measure.preparing import prepare_server
+from pgdyno.measure.preparing import is_filled, prepare_server
 from pgdyno.measure.servers import Servers
 from pgdyno.measure.setup import Setup
 from pgdyno.measure.statement_counters import Counters, make_countable, read_counters
@@ -73,6 +73,8 @@ def prepare_run(
     with progress.doing("checking server and host before the run"):
         examined = before_after.doctor(servers.checkup, clients=_working_sessions(planned, setup))
     reset_words = _RESET_WORDS[setup.experiment.reset]
+    if is_filled(setup.experiment.cache, under_test):
+        reset_words += ", data read into shared_buffers"
     with servers.spent.on("reset"), progress.doing(f"{reset_words} before the run"):
         under_test, reset = prepare_server(setup.experiment, under_test, name)
     return PreparedRun(

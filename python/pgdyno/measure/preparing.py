@@ -65,15 +65,30 @@ def _make_extensions(control: Connection) -> None:
         control.execute(sql.SQL("CREATE EXTENSION {} SCHEMA public").format(sql.Identifier(name)))
 
 
+def is_filled(state: CacheState, under_test: UnderTest) -> bool:
+    """Return whether a run begins with reading the data into shared_buffers.
+
+    A warm cache is as the run before left it; after a start of a scratch server it is empty.
+    """
+    cluster = under_test.cluster
+    return state == "prewarm" or (
+        state == "warm" and cluster is not None and cluster.is_cache_empty
+    )
+
+
 def _prepare_cache(
     state: CacheState, under_test: UnderTest, name: str
 ) -> tuple[UnderTest, tuple[ResetStep, ...]]:
-    if state == "prewarm":
+    cluster = under_test.cluster
+    if is_filled(state, under_test):
         with under_test.control(name) as control:
-            return under_test, (prewarm(control, is_scratch=under_test.is_scratch),)
+            step = prewarm(control, is_scratch=under_test.is_scratch)
+        if cluster is not None:
+            cluster.is_cache_empty = False
+        return under_test, (step,)
     if state == "cold":
-        assert under_test.cluster is not None, "only a scratch server is stopped for this"
-        step = make_cold(under_test.cluster)
+        assert cluster is not None, "only a scratch server is stopped for this"
+        step = make_cold(cluster)
         target = under_test.direct or under_test.target
         with connect(target, verb=under_test.verb, patient=True) as connection:
             kind = KINDS[under_test.facts.dataset.kind]

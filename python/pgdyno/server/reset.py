@@ -47,11 +47,6 @@ class Reset:
     dead_rows_before: int | None
     database_bytes_before: int | None = None
 
-    @property
-    def is_whole(self) -> bool:
-        """Return whether no step was left out."""
-        return not any(step.skipped for step in self.steps)
-
     def as_document(self) -> dict[str, Any]:
         """Return the reset as values for a stored result."""
         return asdict(self)
@@ -191,12 +186,19 @@ def _dead_rows(connection: Connection, dataset: Dataset) -> int | None:
     return None if row is None or row[0] is None else int(row[0])
 
 
+# The small relations have precedence. They are read last, so that the server replaces the others.
 # All arguments with their types: in the schema of the extension no function can fit better.
 _RELATIONS: LiteralString = (
-    "SELECT {}.pg_prewarm(oid::regclass, 'buffer'::text, 'main'::text, NULL::int8, NULL::int8)"
-    " FROM pg_class WHERE relkind IN ('r', 'i', 'm')"
+    "SELECT {}.pg_prewarm(name, 'buffer'::text, 'main'::text, 0::int8,"
+    " least(pages, room - before) - 1) FROM (SELECT c.oid::regclass AS name, pages,"
+    " (sum(pages) OVER (ORDER BY pages, c.oid) - pages)::int8 AS before,"
+    " pg_size_bytes(current_setting('shared_buffers')) / page AS room"
+    " FROM pg_class c, CAST(current_setting('block_size') AS int8) page,"
+    " LATERAL (SELECT pg_relation_size(c.oid) / page AS pages) sized"
+    " WHERE relkind IN ('r', 'i', 'm') AND relpersistence <> 't'"
     " AND relnamespace NOT IN (SELECT oid FROM pg_namespace WHERE nspname LIKE 'pg!_%' ESCAPE '!'"
-    " OR nspname = 'information_schema')"
+    " OR nspname = 'information_schema')) relation WHERE pages > 0 AND before < room"
+    " ORDER BY before DESC"
 )
 
 

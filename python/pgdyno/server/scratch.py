@@ -81,6 +81,8 @@ class ScratchCluster:
         self.keep = keep
         self.notes: tuple[str, ...] = ()
         self.start_timeout_s = START_TIMEOUT_S
+        # Nothing was read into shared_buffers since the server started.
+        self.is_cache_empty = True
         self._folder = folder
         self._child: Child | None = None
         self._memory_of_killed: set[Path] = set()
@@ -239,6 +241,7 @@ class ScratchCluster:
                 is_taken = "TCP/IP socket" in error.message or "could not bind" in error.message
                 if not (self._conf.listens_tcp and is_taken and attempt < _PORT_TRIES):
                     raise
+        self.is_cache_empty = True
         identity = ProcessIdentity.of(self._child.pid) if self._child else None
         if identity is not None:
             self._folder.update(postmaster_pid=identity.pid, postmaster_started=identity.started)

@@ -119,9 +119,10 @@ class Experiment(Spec):
 
     `reset` happens before every run: `none`; `vacuum` (empty the history, vacuum the tables, write
     a checkpoint); `restore` (copy the database from a template, then as vacuum). `cache` comes
-    next: `warm` (as the previous run left it), `prewarm` (read tables and indexes into
-    shared_buffers), `cold` (no file of the server is in memory). `reload = "round"` loads the data
-    again in every round, so that the interval includes the effect of their layout on disk.
+    next: `warm` (as the previous run left it; filled after a start of a scratch server), `prewarm`
+    (read tables and indexes into shared_buffers), `cold` (no file of the server is in memory).
+    `reload = "round"` loads the data again in every round, so that the interval includes the effect
+    of their layout on disk.
     `check`: after every load and every run, check the rows against the conditions of the dataset.
     `price_of_loss`: after the last run, servers with the settings of each variant crash this many
     times, which shows the commits that they lose.
