@@ -28,10 +28,7 @@ HOOKED = (
     " stats_fetch_consistency synchronize_seqscans transaction_deferrable transaction_isolation"
     " tcp_keepalives_count tcp_keepalives_idle tcp_keepalives_interval tcp_user_timeout"
     " temp_buffers transaction_read_only update_process_title vacuum_buffer_usage_limit"
-    " wal_buffers wal_compression wal_sync_method default_with_oids seed"
-    # A multiple of 16.
-    " commit_timestamp_buffers multixact_member_buffers multixact_offset_buffers notify_buffers"
-    " serializable_buffers subtransaction_buffers transaction_buffers"
+    " wal_compression wal_sync_method default_with_oids seed"
 )
 TEXTS = ("archive_command", "restore_command", "log_line_prefix", "log_filename", "bonjour_name")
 FORMS = (
@@ -42,6 +39,10 @@ FORMS = (
     *("hot_standby", "archive", "safe_encoding", "'Repeatable Read'", "regress", "auto", "'", "''"),
     *("'a''b'", r"'a\'b'", r"'a\\b'", r"'\061\62\0611'", r"'tab\tx'", "'x' # y", "x#y", "a b"),
     *("a-b_c.d:/e", "a.b", "%m", "", "=", "= 4", "'open", "8MB extra", "1_000", "0x", "1kBB", "ü"),
+)
+STANDBYS = (
+    *("a, b", "*", "", " ", "a b", 'FIRST 2 (a, "b c")', "any 1(ü)", "2 (a,1)", "FIRST 0 (a)"),
+    *("first", "ANY 1 (first)", "(a)", "a-b", "a.b", '""', "FIRST 1 ()", "1a", "firsts, anyway"),
 )
 BETWEEN = (*(" = ", "=", " ", "\t=\t", "  ", "= \r") * 2, " == ")
 
@@ -154,6 +155,12 @@ def is_same_real(ours: str, server: str) -> bool:
         *("checkpoint_segments = 32", "io_method = worker", "force_parallel_mode = off"),
         *("lc_ctype = 'C'", "default_with_oids = off", "default_with_oids = on", "sort_mem = 5MB"),
         *("ssl_renegotiation_limit = 0", "ssl_ecdh_curve = x", "a.b = 1", "a.b.c = 1", "a.b$ = 1"),
+        *("WORK_MEM = 1MB\nwork_mem = 2MB\nWORK_MEM = 3MB", "subtransaction_buffers = 24"),
+        *("log_destination = ' stderr , \"csvlog\"'", "log_destination = 'stderr, foo'"),
+        *("log_destination = 'stderr,'", "log_connections = 'all'", "log_connections = On"),
+        *("log_connections = 'receipt, on'", "recovery_target = now", "DateStyle = 'iso, dmyy'"),
+        *(f"synchronous_standby_names = '{text}'" for text in STANDBYS),
+        *("icu_validation_level = debug", "restrict_nonsystem_relation_kind = 'table'"),
         *("work_mem = x\nwork_mem = 2MB", "Work_Mem = 1MB\nwork_mem = x\nWork_Mem = 2MB"),
         *(
             "include ''",

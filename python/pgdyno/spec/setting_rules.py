@@ -52,7 +52,36 @@ _OLD_WORDS = {
     "trace_recovery_messages": {"debug": "debug2", "info": "info"},
     "log_min_messages": {"debug": "debug2"},
     "log_min_error_statement": {"debug": "debug2"},
+    "icu_validation_level": {"debug": "debug2"},
 }
+# Texts that are lists of these words, or one of them alone.
+_LISTS = {
+    "createrole_self_grant": "set inherit",
+    "debug_io_direct": "data wal wal_init",
+    "log_destination": "stderr csvlog jsonlog syslog",
+    "restrict_nonsystem_relation_kind": "view foreign-table",
+    "log_connections": "receipt authentication authorization setup_durations all",
+    "datestyle": "iso sql postgres german ymd mdy dmy us noneuro noneuropean euro european default",
+}
+_LISTED = re.compile(
+    r'\s*(?:"((?:[^"]|"")*)"|([^\s,"][^\s,]*))\s*(?:,(?=.)|$)', re.ASCII | re.DOTALL
+)
+_STANDBY = r'\s*(?:\*|(?!(?:any|first)\b)[a-z_\x80-\U0010ffff][\w$]*|[0-9]+|"(?:[^"]|"")*")\s*'
+_STANDBYS = f"{_STANDBY}(?:,{_STANDBY})*"
+_FORMS = {
+    "recovery_target": (re.compile("|immediate"), "must be immediate or empty"),
+    "synchronous_standby_names": (
+        re.compile(
+            rf"|{_STANDBYS}|\s*(?:(?:any|first)\s+)?0*[1-9][0-9]*\s*\({_STANDBYS}\)\s*",
+            re.IGNORECASE,
+        ),
+        "must be names of standbys, or FIRST or ANY with a number and names in parentheses",
+    ),
+}
+# The server takes only multiples of 16 for its caches of transaction states.
+_MULTIPLES = re.compile(
+    r"(?:commit_timestamp|multixact_\w+|notify|serializable|\w*transaction)_buffers"
+)
 # Settings that pg_settings hides, with the only value that the server takes.
 _HIDDEN = {"default_with_oids": _FALSE, "ssl_renegotiation_limit": ("0",)}
 # Settings that were removed before the first snapshot -> the last version that had them.
@@ -217,6 +246,25 @@ def _object_to(name: str, value: str, major: int) -> str | None:
         return None if is_word else f"must be one of {', '.join(rule.values)}"
     if rule.vartype in ("integer", "real"):
         return _object_to_number(value, rule)
+    return _object_to_text(value, rule)
+
+
+def _object_to_text(value: str, rule: SettingRule) -> str | None:
+    """Return the objection to a text of a known form: a list of words, or another grammar."""
+    form, words = _FORMS.get(rule.name, (None, ""))
+    if form is not None:
+        return None if form.fullmatch(value) else words
+    allowed = _LISTS.get(rule.name.lower(), "").split()
+    # log_connections was a boolean before 18.
+    was_boolean = rule.name == "log_connections" and value.lower() in _TRUE + _FALSE
+    if not allowed or not value.strip(_BLANKS) or was_boolean:
+        return None
+    at = 0
+    while at < len(value):
+        match = _LISTED.match(value, at)
+        if match is None or (match[1] or match[2]).lower() not in allowed:
+            return f"must be a list of {', '.join(allowed)}"
+        at = match.end()
     return None
 
 
@@ -247,8 +295,10 @@ def _object_to_number(text: str, rule: SettingRule) -> str | None:
             f", with one of the units {', '.join(table)} or none" if table else " without a unit"
         )
         return f"must be a number from {span}{units}"
-    is_inside = float(rule.low) <= number <= float(rule.high)
-    return None if is_inside else f"must be from {span}"
+    if not float(rule.low) <= number <= float(rule.high):
+        return f"must be from {span}"
+    is_multiple = number % 16 == 0 or _MULTIPLES.fullmatch(rule.name) is None
+    return None if is_multiple else "must be a multiple of 16"
 
 
 def _whole(match: re.Match[str]) -> float:

@@ -113,8 +113,10 @@ def read_file(path: Path, major: int, facts: CheckFacts) -> Reviewed:
     """
     rules = {name: _as_initdb_leaves(rule) for name, rule in snapshot(major).items()}
     settings = {name: _setting(rule, rule.built_in, "default") for name, rule in rules.items()}
-    # Of the lines that spell a name in the same way, the server reads only the last one.
-    for line in {line.name: line for line in conf_lines(path)}.values():
+    # Of the lines that spell a name in the same way, the server reads only the last one, there.
+    lines = conf_lines(path)
+    last = {line.name: place for place, line in enumerate(lines)}
+    for line in (line for place, line in enumerate(lines) if last[line.name] == place):
         name = current_name(line.name, major)
         before = settings.get(name)
         if before is None or not before.objection:
@@ -194,4 +196,6 @@ def _raw(rule: SettingRule, text: str) -> str:
     number = in_units(text, rule) if rule.vartype in ("integer", "real") else None
     if number is None:
         return text
+    if rule.name == "wal_buffers" and number >= 0:
+        number = max(number, 4.0)  # The server takes no less.
     return str(round(number)) if rule.vartype == "integer" else f"{number:g}"
