@@ -230,7 +230,7 @@ def _parse(text: str) -> dict[str, str]:
             f"The connection string cannot be read: {_without_quotes(str(error).strip(), text)}.",
             hint="use a URI postgresql://user@host:port/database, or key=value pairs",
         ) from None  # The chained text would show the string, and with it a password.
-    return {key: str(value) for key, value in parsed.items() if value not in (None, "")}
+    return {key: str(value) for key, value in parsed.items() if value is not None}
 
 
 def _require_files(given: Mapping[str, str]) -> None:
