@@ -1,5 +1,7 @@
 //! `log_line_prefix`: reads the beginning of a line with it, and finds it if it is not known.
 
+use std::collections::HashSet;
+
 use crate::guess::guessed;
 use crate::message::{Message, digits, label};
 use crate::time;
@@ -160,7 +162,8 @@ impl Prefix {
     /// place of the label; None if the line does not begin with this prefix.
     pub fn read(&self, line: &[u8], message: &mut Message) -> Option<(usize, usize)> {
         let mut captured = Found::default();
-        let label_start = match_parts(&self.parts, line, 0, &mut captured)?;
+        let mut matcher = Matcher { line, failed: HashSet::new() };
+        let label_start = matcher.parts_end(&self.parts, 0, &mut captured)?;
         let label_end = label_end(line, label_start)?;
         message.time_ns = captured.time_ns;
         message.is_whole_second = captured.is_whole_second;
@@ -193,42 +196,90 @@ fn label_end(line: &[u8], start: usize) -> Option<usize> {
     label(&window[..length]).map(|_| start + length)
 }
 
-/// Returns the place after these parts, at which a label begins.
-fn match_parts(parts: &[Part], line: &[u8], at: usize, captured: &mut Found) -> Option<usize> {
-    let Some((part, rest)) = parts.split_first() else {
-        return label_end(line, at).map(|_| at);
-    };
-    match part {
-        Part::Literal(text) => {
-            let next = line.get(at..)?.starts_with(text).then_some(at + text.len())?;
-            match_parts(rest, line, next, captured)
-        }
-        Part::SessionOnly => {
-            let mut longer = *captured;
-            if let Some(end) = match_parts(rest, line, at, &mut longer) {
-                *captured = longer;
-                return Some(end);
+/// Looks for the end of a prefix in one line.
+///
+/// Subtle: names may end at many places, and those of several names multiply. What fails for the
+/// rest of a prefix at a place fails there whatever was before, so no such search is made twice.
+struct Matcher<'a> {
+    line: &'a [u8],
+    /// The number of parts that were left, and the place at which they failed.
+    failed: HashSet<(usize, usize)>,
+}
+
+impl Matcher<'_> {
+    /// Returns the place after these parts, at which a label begins.
+    fn parts_end(&mut self, parts: &[Part], at: usize, captured: &mut Found) -> Option<usize> {
+        let Some((part, rest)) = parts.split_first() else {
+            return label_end(self.line, at).map(|_| at);
+        };
+        match part {
+            Part::Literal(text) => {
+                let next = self.line.get(at..)?.starts_with(text).then_some(at + text.len())?;
+                self.parts_end(rest, next, captured)
             }
-            label_end(line, at).map(|_| at)
-        }
-        Part::Escape { letter, is_padded } => {
-            let spaces = |from: usize| {
-                let spaces = line[from.min(line.len())..].iter().take_while(|byte| **byte == b' ');
-                from + if *is_padded { spaces.count() } else { 0 }
-            };
-            let start = spaces(at);
-            let shape = shape_of(*letter, line.get(start..)?, captured);
-            if let Some(length) = shape {
+            Part::SessionOnly => {
+                let mut longer = *captured;
+                if let Some(end) = self.parts_end(rest, at, &mut longer) {
+                    *captured = longer;
+                    return Some(end);
+                }
+                label_end(self.line, at).map(|_| at)
+            }
+            Part::Escape { letter, is_padded } => {
+                let start = if *is_padded { self.spaces_end(at) } else { at };
+                let shape = shape_of(*letter, self.line.get(start..)?, captured);
+                let Some(length) = shape else {
+                    return self.name_end(*letter, start, rest, captured);
+                };
                 if *letter == b'l' {
-                    captured.line_number = digits(&line[start..start + length]);
+                    captured.line_number = digits(&self.line[start..start + length]);
                 }
                 note(*letter, start, start + length, captured);
                 // Padding and a space of the prefix look alike.
                 let end = start + length;
-                return (end..=spaces(end)).find_map(|end| match_parts(rest, line, end, captured));
+                let last = if *is_padded { self.spaces_end(end) } else { end };
+                (end..=last).find_map(|end| self.parts_end(rest, end, captured))
             }
-            match_name(*letter, start, rest, line, captured)
         }
+    }
+
+    fn spaces_end(&self, from: usize) -> usize {
+        let rest = &self.line[from.min(self.line.len())..];
+        from + rest.iter().take_while(|byte| **byte == b' ').count()
+    }
+
+    /// A name may hold any byte: it ends where the rest of the prefix matches first.
+    fn name_end(
+        &mut self,
+        letter: u8,
+        start: usize,
+        rest: &[Part],
+        captured: &mut Found,
+    ) -> Option<usize> {
+        if matches!(letter, b'm' | b't' | b'n' | b'e') || self.failed.contains(&(rest.len(), start))
+        {
+            return None;
+        }
+        let last = self.line.len().min(start + NAME_BYTES_MAX);
+        let mut end = start;
+        while end <= last {
+            // Only places at which the next literal stands are tried.
+            if let Some(Part::Literal(text)) = rest.first() {
+                let Some(skipped) = memchr::memmem::find(self.line.get(end..)?, text) else {
+                    break;
+                };
+                end += skipped;
+            }
+            let mut tried = *captured;
+            note(letter, start, end, &mut tried);
+            if let Some(place) = self.parts_end(rest, end, &mut tried) {
+                *captured = tried;
+                return Some(place);
+            }
+            end += 1;
+        }
+        self.failed.insert((rest.len(), start));
+        None
     }
 }
 
@@ -262,33 +313,4 @@ fn note(letter: u8, start: usize, end: usize, captured: &mut Found) {
     if let Some(at) = TEXTS.iter().position(|known| *known == letter) {
         captured.texts[at] = places;
     }
-}
-
-/// A name may hold any byte: it ends where the rest of the prefix matches first.
-fn match_name(
-    letter: u8,
-    start: usize,
-    rest: &[Part],
-    line: &[u8],
-    captured: &mut Found,
-) -> Option<usize> {
-    if matches!(letter, b'm' | b't' | b'n' | b'e') {
-        return None;
-    }
-    let last = line.len().min(start + NAME_BYTES_MAX);
-    let mut end = start;
-    while end <= last {
-        // Only places at which the next literal stands are tried.
-        if let Some(Part::Literal(text)) = rest.first() {
-            end += memchr::memmem::find(line.get(end..)?, text)?;
-        }
-        let mut tried = *captured;
-        note(letter, start, end, &mut tried);
-        if let Some(place) = match_parts(rest, line, end, &mut tried) {
-            *captured = tried;
-            return Some(place);
-        }
-        end += 1;
-    }
-    None
 }

@@ -266,6 +266,18 @@ fn prefixes_with_names_that_contain_anything_are_read() {
     assert_eq!(found.format.name(), "stderr");
 }
 
+/// Ten names and 180 places at which each may end: tried one by one, it takes years.
+#[test]
+fn a_line_whose_names_may_end_anywhere_is_given_up() {
+    let head = "2026-11-24 18:39:05.195 UTC [7] ";
+    let likely = format!("{head}{}LOG:  statement: SELECT 1\n", "a,".repeat(10));
+    let never = format!("{head}{}no label\n", ",".repeat(180));
+    assert!(Beginning::of(format!("{likely}{never}{PREPARED}").as_bytes(), None).is_ok());
+    let prefix = format!("%m [%p] {}", "%u,".repeat(10));
+    let (_, counts) = read_in_pieces(format!("{never}{likely}").as_bytes(), Some(&prefix), 64);
+    assert_eq!(counts.messages, 1);
+}
+
 #[test]
 fn a_log_without_sessions_or_time_is_refused() {
     let refused = |log: &str, setting: Option<&str>| {

@@ -8,9 +8,8 @@ use std::os::unix::fs::{MetadataExt, chown};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
-use common::{Server, bin_dirs, lines, never, newest_server, servers};
+use common::{Server, bin_dirs, lines, never, newest_server, servers, until};
 use pgdyno_engine::contract::FORMAT;
 use pgdyno_engine::contract::job::{ClockPair, InitWork, Job, Target, Work};
 use pgdyno_engine::contract::record::{
@@ -107,14 +106,8 @@ fn table_count(server: &Server, database: &str) -> String {
 fn await_no_backend(server: &Server, database: &str) {
     let sql = format!("select pid, query from pg_stat_activity where datname = '{database}'");
     let mut session = server.session("postgres");
-    let begun = Instant::now();
-    loop {
-        let left = lines(&mut session, &sql);
-        if left.is_empty() {
-            return;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(60), "{left:?}");
-    }
+    let mut left = || lines(&mut session, &sql);
+    until(&|| format!("a backend of {database} is left"), || left().is_empty());
 }
 
 #[test]

@@ -141,12 +141,10 @@ impl Server {
     }
 
     fn wait_until_ready(&self) {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while Session::connect(&self.target("postgres"), &never()).is_err() {
-            let log = || fs::read_to_string(self.folder.join("log")).unwrap_or_default();
-            assert!(Instant::now() < deadline, "the server does not start: {}", log());
-            sleep(Duration::from_millis(20));
-        }
+        let log = || fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+        until(&|| format!("the server does not start: {}", log()), || {
+            Session::connect(&self.target("postgres"), &never()).is_ok()
+        });
     }
 
     pub fn target(&self, database: &str) -> Target {
@@ -250,6 +248,15 @@ impl Drop for Server {
     fn drop(&mut self) {
         drop(self.keeper.stdin.take());
         let _ = self.keeper.wait();
+    }
+}
+
+/// Wait until `is_true`, at most a minute; `what` tells what was wrong then.
+pub fn until(what: &dyn Fn() -> String, mut is_true: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_true() {
+        assert!(Instant::now() < deadline, "after a minute: {}", what());
+        sleep(Duration::from_millis(10));
     }
 }
 

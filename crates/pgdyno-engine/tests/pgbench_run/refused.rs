@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use pgdyno_engine::session::Session;
 
-use crate::common::{Server, bin_dirs, lines, never};
+use crate::common::{Server, bin_dirs, lines, never, until};
 use crate::stand::{Stand, shape};
 
 #[test]
@@ -23,7 +23,7 @@ fn a_server_that_dies_aborts_its_clients() {
         let mut session = server.session("postgres");
         let sleeping = "select 1 from pg_stat_activity
                         where query like '%pg_sleep%' and pid <> pg_backend_pid()";
-        while lines(&mut session, sleeping).is_empty() {}
+        until(&|| "no client sleeps".into(), || !lines(&mut session, sleeping).is_empty());
         server.kill();
     });
     let output = stand.ours(&["-n", "-f", "die.sql", "-c", "2", "-T", "30"]);
@@ -44,13 +44,11 @@ fn said(output: &Output) -> Vec<String> {
 fn wait_until_alone(stand: &Stand) {
     let others = "select 1 from pg_stat_activity
                   where backend_type = 'client backend' and pid <> pg_backend_pid()";
-    loop {
+    until(&|| "backends of other clients are left".into(), || {
+        // As long as it waits it has one of the places, and the last one may be taken.
         let session = Session::connect(&stand.server.target("postgres"), &never());
-        if session.is_ok_and(|mut session| lines(&mut session, others).is_empty()) {
-            return;
-        }
-        std::thread::yield_now();
-    }
+        session.is_ok_and(|mut session| lines(&mut session, others).is_empty())
+    });
 }
 
 #[test]
@@ -115,9 +113,7 @@ fn a_wrong_password_is_said_with_the_file_that_it_is_from() {
     let rules = server.data().join("pg_hba.conf");
     fs::write(&rules, "local all pat scram-sha-256\nlocal all all trust\n").expect("rules");
     stand.execute("select pg_reload_conf()");
-    while stand.lines(loaded) == before {
-        std::thread::yield_now();
-    }
+    until(&|| "the rules are not read".into(), || stand.lines(loaded) != before);
     let file = stand.file("passwords");
     fs::write(&file, "*:*:*:pat:wrong\n").expect("a password file");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("for its owner");
