@@ -117,6 +117,32 @@ def test_lines_are_read_as_java_reads_them(line: str) -> None:
     assert translated.experiment.dataset.model_dump()["warehouses"] == 12
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "number"),
+    [
+        *(("terminals", value, 10) for value in ("10", "+10", f"{10:030}", "\u0661\u0660")),
+        *(("terminals", value, None) for value in ("1e1", "10.0", "1_0", "0x10", "10L", "1 0")),
+        *(("terminals", value, None) for value in ("10,0", "2147483648", "ten", "--10", "+")),
+        *(("runMins", value, None) for value in ("1.5", "6e1")),
+        *(("paymentWeight", value, 43) for value in ("43", "43.0", "4.3e1", "43d", "43.F", "+43")),
+        *(("paymentWeight", value, None) for value in ("4_3", "43L", "NaN", "43%", "43,0")),
+    ],
+)
+def test_numbers_are_read_as_java_reads_them(key: str, value: str, number: float | None) -> None:
+    text = f"{VERSION_5}\n{key}={value}\n"
+    if number is None:
+        with pytest.raises(SpecError, match=rf"line \d+: {key} must be a ") as refused:
+            from_benchmarksql(text, "b.properties", is_scratch=True)
+        assert refused.value.message.endswith(f"got {value!r}.")
+        assert "BenchmarkSQL would not start" in refused.value.hint
+        return
+    translated = from_benchmarksql(text, "b.properties", is_scratch=True)
+    if key == "terminals":
+        assert translated.experiment.workload.clients == number
+    else:
+        assert options_of(translated)["payment-weight"] == str(number)
+
+
 def test_a_key_that_benchmarksql_needs_is_named_when_the_file_lacks_it() -> None:
     notes = notes_of(from_benchmarksql(VERSION_5, "b.properties"))
     assert "pgdyno uses 43" in notes["paymentWeight"]

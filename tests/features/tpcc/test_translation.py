@@ -166,7 +166,7 @@ def test_no_password_gets_into_the_spec(translate: object) -> None:
         ("hello", "is not a properties file"),
         (VERSION_5.replace("db=postgres", "db=oracle"), "measures PostgreSQL only"),
         (VERSION_5.replace("jdbc:postgresql:", "jdbc:mysql:"), "must begin with jdbc:postgresql"),
-        (VERSION_5.replace("warehouses=10", "warehouses=ten"), "must be a number"),
+        (VERSION_5.replace("warehouses=10", "warehouses=ten"), "must be a whole number"),
         (VERSION_5.replace("warehouses=10", "warehouses=0"), "must be a number, at least 1"),
         (VERSION_5.replace("terminals=20", "terminals=2.5"), "must be a whole number"),
         (VERSION_5.replace("Fixed=false", "Fixed=perhaps"), "must be true or false"),

@@ -24,6 +24,15 @@ from pgdyno.spec.workload import Script
 
 # A key ends at a space, = or :, unless a backslash is before it.
 _ENTRY = re.compile(r"((?:\\.|[^\\\s=:])*)[ \t\f]*[=:]?[ \t\f]*")
+# Read with Integer.parseInt and Double.parseDouble.
+_INTEGERS = (
+    *("warehouses", "terminals", "sutThreads", "runMins", "rampupMins", "runTxnsPerTerminal"),
+    "limitTxnsPerMin",
+)
+_DOUBLES = ("terminalMultiplier", "keyingTimeMultiplier", "thinkTimeMultiplier")
+_INTEGER = re.compile(r"[-+]?\d{1,99}")
+_DOUBLE = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?([fd]?)", re.ASCII | re.IGNORECASE)
+_INTEGER_MAX = (1 << 31) - 1
 # From this number per minute on, the limit of version 5 stands for "no limit".
 _NO_LIMIT_PER_MINUTE = 1_000_000
 _KNOWN = ("warehouses", "terminals", "sutThreads", "conn", "db", "runMins", "newOrderWeight")
@@ -70,6 +79,7 @@ def from_benchmarksql(text: str, path: str, *, is_scratch: bool = False) -> Tran
     """
     keys = _keys(text, path)
     _refuse_other_databases(keys)
+    _require_numbers_of_java(keys)
     warehouses = keys.count("warehouses", least=1) or int(keys.missing("warehouses", "1"))
     dsn = _dsn(keys)
     workload = _clients(keys, warehouses) | _length(keys) | _rate(keys)
@@ -146,6 +156,29 @@ def _refuse_other_databases(keys: Keys) -> None:
             f"{keys.path} is for db={database}, but pgdyno measures PostgreSQL only.",
             hint="set db=postgres and a conn of PostgreSQL",
         )
+
+
+def _require_numbers_of_java(keys: Keys) -> None:
+    """Raise SpecError with the line of a number that Java would not read."""
+    values = dict(keys.values)
+    for key in (*_INTEGERS, *_DOUBLES, *_TYPES):
+        given = values.get(key)
+        if not given:
+            continue
+        if key in _INTEGERS:
+            is_read = _INTEGER.fullmatch(given) and abs(int(given)) <= _INTEGER_MAX
+        else:
+            match = _DOUBLE.fullmatch(given)
+            is_read = match is not None
+            values[key] = given.removesuffix(match[1]) if match is not None else given
+        if not is_read:
+            kind = "whole number" if key in _INTEGERS else "number"
+            raise SpecError(
+                f"{keys.path}, line {keys.lines[key]}: {key} must be a {kind} in the form that"
+                f" Java reads, got {given!r}.",
+                hint="correct the line: BenchmarkSQL would not start with it",
+            )
+    keys.values = values
 
 
 def _dsn(keys: Keys) -> str:
