@@ -87,8 +87,9 @@ def test_the_quartet_has_a_curve_a_script(answer: Answer) -> None:
     assert scripts == ["tpcb-like", "select-only", "update-only", "insert-only"]
 
 
-def test_two_disks_are_two_clusters(answer: Answer) -> None:
+def test_two_folders_of_one_disk_are_two_clusters_and_not_two_disks(answer: Answer) -> None:
     document = answer("disks")
+    assert any("are on one disk" in confound for confound in document["confounds"])
     assert names_of(document) == ["first disk", "second disk"]
     assert any(
         "each variant has one layout of the data" in confound for confound in document["confounds"]

@@ -187,7 +187,13 @@ class Compared:
             effects=effects,
             steps=steps,
             confounds=tuple(
-                confounds(self._experiment, by_variant, resumed_count=resumed, steps=added)
+                confounds(
+                    self._experiment,
+                    by_variant,
+                    resumed_count=resumed,
+                    disks={variant: self._disks_of(variant) for variant in by_variant},
+                    steps=added,
+                )
             ),
             state=tuple(
                 words
@@ -223,6 +229,11 @@ class Compared:
             self._facts.get("variants", {}).get(variant.id, {}).get("server", {})
         )
         return server
+
+    def _disks_of(self, variant: PlannedVariant) -> tuple[str, ...]:
+        """Return the disks of the variant's data, for example ("nvme0n1",); none if not known."""
+        storage = self._server_of(variant).get("data_storage") or {}
+        return tuple(storage.get("disks") or ())
 
     def _runs_of(self, variant: PlannedVariant) -> list[Visit]:
         return [visit for visit in self._rounds if visit.planned.cell.variant == variant]

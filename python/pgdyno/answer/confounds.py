@@ -26,13 +26,17 @@ def confounds(
     runs: Mapping[PlannedVariant, Sequence[Visit]],
     *,
     resumed_count: int,
+    disks: Mapping[PlannedVariant, tuple[str, ...]],
     steps: Sequence[Variant] = (),
 ) -> Iterator[str]:
     """Yield possible causes of a difference other than the change itself.
 
     Args: runs, by variant; resumed_count, how often the experiment continued after an interruption;
-    steps, the changes that each pass adds to the previous pass.
+    disks, of the data of each variant; steps, the changes that each pass adds to the previous pass.
     """
+    folders = {own.spec.changes().get("data_dir"): disks.get(own, ()) for own in runs}
+    if len(folders) > 1 and len({*folders.values()}) == 1 and (shared := folders.popitem()[1]):
+        yield f"the folders of data_dir are on one disk, {', '.join(shared)}: no disks are compared"
     layouts = {tuple(own.spec.changes().get(name) for name in _LAYOUT) for own in runs}
     if len(layouts) > 1 and experiment.reload == "once":
         yield "each variant has one layout of the data: the interval does not cover other layouts"
