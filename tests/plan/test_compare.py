@@ -119,6 +119,17 @@ def test_after_a_change_of_the_budget_only_the_interval_of_all_looks_holds() -> 
     assert "only the interval" in Compare(longer).outlook(())
 
 
+def test_runs_keep_their_length_after_a_change_of_the_budget() -> None:
+    short = experiment(CompareDesign(budget="100s"), ("A", "B"), duration="30s")
+    done = carry_out(short, noisy(1, truth=(1000, 1010)))
+    [length_ns] = {seen.run.measure_ns for seen in done.history if seen.run.purpose == "round"}
+    assert length_ns < 30 * 10**9
+    longer = experiment(CompareDesign(budget="1h", extended=True), ("A", "B"), duration="30s")
+    following = Compare(longer).next_run(done.history)
+    assert isinstance(following, PlannedRun)
+    assert following.measure_ns == length_ns
+
+
 def test_a_budget_never_ends_it_within_a_pair() -> None:
     for budget in ("10s", "20s", "30s", "40s", "50s"):
         done = carry_out(comparison(budget=budget), noisy(5, truth=(1000, 1001)))

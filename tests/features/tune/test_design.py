@@ -256,6 +256,19 @@ def test_a_run_is_as_long_as_some_checkpoints_that_the_load_forces() -> None:
     assert Tune(asked(checkpoint_every="3s", settings=settings)).long_ns == 60 * 10**9
 
 
+def test_long_runs_keep_their_length_after_a_change_of_the_budget() -> None:
+    settings = ("max_wal_size=32MB,8GB,4GB,2GB",)
+    history, _, _ = carried_out(asked(settings=settings, budget="10min"), runs_max=4)
+    longer = asked(settings=settings, budget="1h")
+    whole: History = history
+    for _ in range(12):
+        decision = next_run(Tune, longer, whole, frozenset())
+        assert isinstance(decision, PlannedRun)
+        assert decision.measure_ns == history[0].run.measure_ns == 25 * 10**9
+        tps = {"tps": 1000.0 + len(whole) % 3}
+        whole = (*whole, Measured(decision, tps["tps"], None, tps, RUN_NS))
+
+
 @pytest.mark.parametrize(
     ("slo", "words"), [("p95=20ms", "mean, p50, p99, got p95"), ("fast", "not a latency target")]
 )

@@ -186,20 +186,35 @@ def test_values_that_were_never_run_are_named_as_missing() -> None:
     carried_out(course)
     answer = findings(course)
     assert answer.verdict == "not known"
-    assert "work_mem=64MB was not tried" in answer.sentence()
+    assert "work_mem=16MB, work_mem=32MB, work_mem=64MB were not tried" in answer.sentence()
+    # A round of three, of three values and yours.
+    assert answer.untried_ns == 3 * 4 * 6 * S_NS
+    assert "were not tried (72 s for a first interval)" in answer.sentence()
     assert answer.missing_ns is not None
     assert answer.missing_ns > 0
 
 
-def test_how_much_time_is_missing_is_known_when_each_value_has_one_pair() -> None:
+def test_a_short_tuning_tries_few_values_and_each_of_them_has_an_interval() -> None:
+    named = ("max_wal_size=32MB,1GB,4GB", "work_mem=4MB,16MB,64MB", "jit=on,off")
+    course = tuning(settings=named, budget_s=100)
+    assert (len(course.trials), course.postponed_count) == (5, 2)
+    carried_out(course, goal_of=lambda _: 0.0)
+    answer = findings(course)
+    compared = [trial for trial in answer.tried if trial.ratio is not None]
+    assert {trial.name for trial in compared} == {"max_wal_size=1GB", "work_mem=16MB", "jit=off"}
+    assert all(trial.ratio.low is not None for trial in compared if trial.ratio)
+    assert [trial.decision for trial in answer.tried if trial.ratio is None] == ["not tried"] * 2
+
+
+def test_how_much_time_is_missing_is_known_when_some_values_were_not_tried() -> None:
     now = {**NOW, "random_page_cost": "4"}
     named = ("max_wal_size=32MB,1GB", "work_mem=4MB,64MB", "jit=on,off", "random_page_cost=4,1.1")
     course = tuning(settings=named, now=now, budget_s=6 * 6)
-    goals = {"yours": 0.0, "max_wal_size=1GB": 0.5, "work_mem=64MB": -0.6, "jit=off": 0.4}
     while (step := course.next()) is not None:
-        course.take(TrialResult(step, goals.get(step.candidate.name, 0.7), 6 * S_NS))
+        goal = (0.1 + 0.4 * (step.round % 2)) * (step.candidate.name != "yours")
+        course.take(TrialResult(step, goal, 6 * S_NS))
     answer = findings_of(course, now, 15, metric="tps", is_more_better=True)
-    assert [trial.pair_count for trial in answer.tried] == [1] * 4
+    assert [trial.pair_count for trial in answer.tried] == [3, 0, 0, 0]
     assert answer.missing_ns is not None
     assert " more would " in answer.sentence()
 

@@ -157,6 +157,14 @@ def test_a_value_that_is_a_third_faster_is_found_within_four_minutes() -> None:
     assert share([outcome.covers for outcome in outcomes if outcome.claims]) >= 0.95
 
 
+@pytest.mark.parametrize("name", ["max_wal_size", "random_page_cost", "shared_buffers"])
+def test_a_third_more_is_found_in_five_minutes_among_six_settings(name: str) -> None:
+    server = Simulated(planted(math.log(1.35), name), (), 6, RULES, 0.1, True, 300, 10)
+    outcomes = [tuned(server, seed) for seed in range(SHORT)]
+    assert share([set(outcome.proposed) == {name} for outcome in outcomes]) >= 0.7
+    assert not [outcome for outcome in outcomes if outcome.claims and not outcome.true_gain]
+
+
 def test_two_settings_of_six_are_found_without_riders() -> None:
     server = Simulated(two_ranges, range_count=6, rules=RULES)
     outcomes = [tuned(server, seed) for seed in range(SHORT // 2)]

@@ -31,6 +31,9 @@ _PAIRS_MIN = 2
 _FREEDOM_MIN = 2.0
 # From this number of degrees of freedom on, repeated pairs alone tell the scatter.
 _FREEDOM_ENOUGH = 6.0
+# A value is tried only if there is time for this number of pairs: fewer tell hardly anything. For
+# more values than a round has, there must be time for a pair more of each.
+PAIRS_PLANNED = 3
 # Candidates of a round.
 ABREAST = 3
 # They share the run of the best settings, so the pairs of a round are correlated.
@@ -119,8 +122,8 @@ class Arm:
         """Return how many more pairs would decide; 0 if it is decided, None for too many."""
         if not self.is_open:
             return 0
-        if not noise.is_known_for(self):
-            return max(1, 3 - len(self.log_ratios))
+        if not (self.error_ratio and noise.is_known_for(self)):
+            return max(1, PAIRS_PLANNED - len(self.log_ratios))
         have, mean = len(self.log_ratios), self.mean_ratio
         enough = max(mean, math.log1p(MARGIN_RATIO) - mean)
 
@@ -182,13 +185,11 @@ class Noise:
 
     `repeated`: from values with several pairs, around the mean of each. `of_others`: for each
     setting, from all pairs of the other settings, around zero. The second is known after one
-    round. It is too large if other settings have an effect, and never too small. `pooled`: the
-    noise of runs of any length, for an arm whose own length has too few pairs.
+    round. It is too large if other settings have an effect, and never too small.
     """
 
     repeated: PairScatter
     of_others: Mapping[str, PairScatter]
-    pooled: Noise | None = None
 
     @property
     def deviation_ratio(self) -> float:
@@ -210,16 +211,15 @@ class Noise:
         """
         others = self.of_others.get(arm.setting)
         is_enough = others is None or self.repeated.freedom_count >= _FREEDOM_ENOUGH
-        own = self.repeated if is_enough or others is None else others
-        return own if own.is_known or self.pooled is None else self.pooled.of_arm(arm)
+        return self.repeated if is_enough or others is None else others
 
     def is_known_for(self, arm: Arm) -> bool:
         """Return whether this arm can have an interval."""
         return self.of_arm(arm).is_known
 
     @classmethod
-    def of(cls, arms: Iterable[Arm], pooled: Noise | None = None) -> Noise:
-        """Return the noise that the log ratios of these arms show; all are runs, or all turns."""
+    def of(cls, arms: Iterable[Arm]) -> Noise:
+        """Return the noise that the log ratios of these arms show; all are of one length."""
         listed = list(arms)
         several = [np.array(arm.log_ratios) for arm in listed if len(arm.log_ratios) > 1]
         spread = sum(float(np.sum((ratios - ratios.mean()) ** 2)) for ratios in several)
@@ -228,9 +228,9 @@ class Noise:
         repeated = PairScatter(math.sqrt(spread / free) if free else 0.0, share * free)
         settings = dict.fromkeys(arm.setting for arm in listed)
         if len(settings) < 2:
-            return cls(repeated, {}, pooled)
+            return cls(repeated, {})
         others = {setting: _of_others(listed, setting) for setting in settings}
-        return cls(repeated, others, pooled)
+        return cls(repeated, others)
 
 
 def _of_others(arms: Iterable[Arm], setting: str) -> PairScatter:

@@ -11,6 +11,7 @@ from functools import cached_property
 from pgdyno.analysis.capacity import LoadLimit, LoadTrial
 from pgdyno.errors import AnalysisError
 from pgdyno.features.tune import storage, trial
+from pgdyno.features.tune.arms import PAIRS_PLANNED
 from pgdyno.features.tune.catalogue import catalogue, needs_of, rule_of
 from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.memory import allowed_bytes
@@ -142,7 +143,7 @@ class Tune(Design[TuneDesign]):
         variant = self.variant_of(at_begin)
         run = visit(self.experiment, history, variant=variant, round_number=step.round)
         if step.length == "long run":
-            run = replace(run, measure_ns=self.long_ns)
+            run = replace(run, measure_ns=self._long_ns_after(history))
         if not step.in_turns:
             return replace(run, restarts=tuning.round_restarts)
         turns = tuple(self.variant_of(due.candidate) for due in tuning.due())
@@ -168,6 +169,15 @@ class Tune(Design[TuneDesign]):
         if self.asked.checkpoint_every_ns is not None and "autovacuum" not in needs:
             long_ns = min(long_ns, _CHECKPOINTS_OF_RUN * self.asked.checkpoint_every_ns)
         return max(self.experiment.workload.duration_ns, long_ns)
+
+    def _long_ns_after(self, history: History) -> int:
+        """Return the length of the long runs that are there, also if the budget was changed.
+
+        Only pairs of runs of one length may share an interval.
+        """
+        usual_ns = self.experiment.workload.duration_ns
+        ran = (seen.run for seen in rounds(history) if seen.run.purpose == "round")
+        return next((run.measure_ns for run in ran if run.measure_ns != usual_ns), self.long_ns)
 
     @property
     def slow(self) -> frozenset[str]:
@@ -218,9 +228,12 @@ class Tune(Design[TuneDesign]):
         return len(history) + max(1, left_ns // each_ns)
 
     def outlook(self, history: History, excluded: frozenset[str] = NONE) -> str:
-        """Return "best work_mem=64MB +31 % (4 pairs); 256MB -7 % (2 pairs); 3 min left"."""
+        """Return "best work_mem=64MB +31 % (4 pairs); 256MB -7 % (2 pairs); 3 min left".
+
+        Before the first round: which values have time, if not all have.
+        """
         if len(pilots(history)) == len(history):
-            return ""
+            return self.plan_words(history)
         if why := self.why_not_known(history):
             return f"the tuning ends: {why}"
         tuning = self.tuning(history, excluded)
@@ -229,6 +242,21 @@ class Tune(Design[TuneDesign]):
             return ""
         left_ns = max(0, self.asked.runs_ns - elapsed_ns(history))
         return f"{self._seen_so_far(tuning)}; {duration_text(left_ns)} left"
+
+    def plan_words(self, history: History = ()) -> str:
+        """Return which values have time for enough pairs; "" if all have, or it is not known."""
+        if pilot_missing(self.experiment, history, self.experiment.planned_variants()[:1]):
+            history = ()
+        tuning = self.tuning(history)
+        names = [seen.name for seen in tuning.trials]
+        if not tuning.postponed_count:
+            return ""
+        first = names[: -tuning.postponed_count]
+        return (
+            f"plan    {len(first)} of {len(names)} values, because fewer than {PAIRS_PLANNED} pairs"
+            f" tell hardly anything: {', '.join(first)}; all need about"
+            f" {duration_text(tuning.time_untried_ns())}"
+        )
 
     def _seen_so_far(self, tuning: Tuning) -> str:
         sign = 1 if self.is_more_better else -1
@@ -377,7 +405,8 @@ class Tune(Design[TuneDesign]):
         ]
         if any(ran.variant not in known for ran in together):
             return []
-        is_long = not first.in_turns and first.seen.run.measure_ns == self.long_ns
+        usual_ns = self.experiment.workload.duration_ns
+        is_long = first.seen.run.measure_ns != usual_ns or self.long_ns == usual_ns
         length: Length = "turn" if first.in_turns else "long run" if is_long else "run"
         return [TrialStep(ran.round, known[ran.variant], length) for ran in together]
 
@@ -421,7 +450,7 @@ class Tune(Design[TuneDesign]):
             step_ns={
                 "turn": self._turn_ns(history),
                 "run": workload.duration_ns + warm_ns + _AROUND_NS,
-                "long run": self.long_ns + warm_ns + _AROUND_NS,
+                "long run": self._long_ns_after(history) + warm_ns + _AROUND_NS,
             },
             refusal=self._refusal,
         )

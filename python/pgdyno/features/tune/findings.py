@@ -103,9 +103,10 @@ class TuneFindings:
 
     `gain`: the proposed settings against yours, None without any; `tried`: every value, the best
     first; `missing_ns`: how much more time would decide what is open, None if it cannot be told;
-    `changed`: counters of the server before and after; `slo`: runs that met the latency target,
-    None without a target or without a proposal; `budget`: what the time was spent on; `losses`:
-    what crashes took with these settings, empty if this was not measured.
+    `untried_ns`: what the first pairs of the values that were not tried take; `changed`: counters
+    of the server before and after; `slo`: runs that met the latency target, None without a target
+    or without a proposal; `budget`: what the time was spent on; `losses`: what crashes took with
+    these settings, empty if this was not measured.
     """
 
     metric: str
@@ -116,6 +117,7 @@ class TuneFindings:
     gain: Estimate | None
     tried: tuple[Tried, ...]
     missing_ns: int | None = None
+    untried_ns: int = 0
     changed: tuple[Changed, ...] = ()
     slo: SloHeld | None = None
     budget: TimeSpent | None = None
@@ -194,7 +196,9 @@ class TuneFindings:
         if untried:
             more = len(untried) - _NAMED_MAX
             listed = ", ".join(untried[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
-            said.append(f"{listed} {'was' if len(untried) == 1 else 'were'} not tried")
+            was = "was" if len(untried) == 1 else "were"
+            needs = f" ({duration_text(self.untried_ns)} for a first interval)"
+            said.append(f"{listed} {was} not tried{needs if self.untried_ns else ''}")
         if self.reason:
             said.append(self.reason)
         if self.missing_ns is not None and self.missing_ns > 0:
@@ -225,6 +229,7 @@ class TuneFindings:
                 for trial in self.tried
             ],
             "missing_s": None if self.missing_ns is None else self.missing_ns / 1e9,
+            "untried_s": self.untried_ns / 1e9,
             "settings": [
                 {
                     "name": setting.name,

@@ -19,6 +19,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pgdyno.analysis.compare import shuffled
 from pgdyno.features.tune.arms import (
     ABREAST,
+    MARGIN_RATIO,
+    PAIRS_PLANNED,
     Arm,
     Look,
     Noise,
@@ -50,6 +52,8 @@ _MISSING_MAX = 3
 # All settings are tried together so often, if there is time for this number of pairs of the whole,
 # and of each part.
 _SETS_MAX, _PAIRS_OF_SET = 2, 3
+
+
 # If the first candidates fail without exception, the cause is not in their values.
 _FAILURES_MAX = 6
 # The times of the planned looks, as shares of the budget: what is found by then is the base of what
@@ -71,6 +75,8 @@ class Tuning:
         self._looks_done = 0
         self._arms: list[Arm] = []
         self._earlier: list[Arm] = []
+        # Values for which there is no time yet.
+        self._later: list[Arm] = []
         self._rounds: list[tuple[Length, dict[str, float]]] = []
         self._round_count = 0
         self._queue: list[TrialStep] = []
@@ -85,7 +91,7 @@ class Tuning:
         self._paused: list[Arm] = []
         self._credited: list[Arm] = []
         self._sets_asked = 0
-        self._ask(self._alone(first_values(question)))
+        self._offer(self._alone(first_values(question)))
 
     def due(self) -> tuple[TrialStep, ...]:
         """Return what is left of the present round; nothing when it is over (see `reason`)."""
@@ -112,11 +118,15 @@ class Tuning:
     def known(self) -> Iterator[Candidate]:
         """Yield every candidate that was asked for."""
         yield from (self.base, self.best)
-        for arm in [*self._earlier, *self._paused, *self._arms]:
+        for arm in [*self._earlier, *self._paused, *self._arms, *self._later]:
             yield from (arm.candidate, arm.against)
 
     def replan(self, steps: Sequence[TrialStep]) -> None:
         """Expect these runs instead of those that are due: another version planned them."""
+        names = {step.candidate.name for step in steps}
+        if early := [arm for arm in self._later if arm.candidate.name in names]:
+            self._later = [arm for arm in self._later if arm not in early]
+            self._ask(early)
         self._queue, self._goals = list(steps), {}
         self._members = list({step.candidate.name: step.candidate for step in steps}.values())
         self._round_count = max(step.round for step in steps)
@@ -143,13 +153,13 @@ class Tuning:
         return not self._asked.restarting.isdisjoint(changed)
 
     def noise(self, length: Length) -> Noise:
-        """Return the scatter of a pair of turns or of runs, from all pairs of this length so far.
+        """Return the scatter of a pair, from all pairs of this length so far.
 
-        A longer run averages over what a shorter one shows by chance, such as a checkpoint.
+        Pairs of another length scatter otherwise: a longer run averages over what a shorter one
+        shows by chance, and it may contain a checkpoint.
         """
         arms = [*self._earlier, *self._paused, *self._arms]
-        pooled = Noise.of(arm for arm in arms if arm.in_turns == (length == "turn"))
-        return Noise.of((arm for arm in arms if arm.length == length), pooled)
+        return Noise.of(arm for arm in arms if arm.length == length)
 
     def step_ns(self, length: Length) -> float:
         """Return what a turn or a run takes on average, with its part of everything around it."""
@@ -174,7 +184,7 @@ class Tuning:
     def trials(self) -> tuple[Trial, ...]:
         """Return what is known of each value, the last comparison of each that has pairs."""
         last: dict[tuple[str, str], Arm] = {}
-        for arm in [*self._earlier, *self._paused, *self._arms]:
+        for arm in [*self._earlier, *self._paused, *self._arms, *self._later]:
             key = (arm.setting, arm.value)
             if key not in last or arm.log_ratios or arm.failure:
                 last[key] = arm
@@ -230,6 +240,17 @@ class Tuning:
         return round(missing_ns)
 
     @property
+    def postponed_count(self) -> int:
+        """Return how many values have to wait, because there is no time for enough pairs."""
+        return len(self._later)
+
+    def time_untried_ns(self) -> int:
+        """Return what the planned pairs of all values take that were not tried."""
+        names = {trial.name for trial in self.trials if trial.decision == "not tried"}
+        arms = {f"{arm.setting}={arm.value}": arm for arm in [*self._arms, *self._later]}
+        return round(self._planned_ns(arm for name, arm in arms.items() if name in names))
+
+    @property
     def _lacks_runs(self) -> bool:
         """Return whether no round of whole runs has the best settings, and yours."""
         return not self.rounds_with(self.best)
@@ -271,8 +292,8 @@ class Tuning:
             self._ask([whole])
             open_arms.append(whole)
         if not open_arms and self.left_ns > 0:
-            further = further_values(self._asked, [*self._earlier, *self._arms])
-            self._ask(self._alone(further))
+            seen = [*self._earlier, *self._arms]
+            self._offer(self._again(self._later) or self._alone(further_values(self._asked, seen)))
             open_arms = [arm for arm in self._arms if arm.is_open]
         if not open_arms:
             return self._last(DECIDED if tried else "there is nothing to measure")
@@ -418,7 +439,30 @@ class Tuning:
             return
         self._arms, self._paused, self._credited, self._whole = [], [], [], None
         near = near_values(self._asked, arm, self._earlier) if arm.role == "alone" else ()
-        self._ask([*self._inherited(old), *self._alone(near)])
+        better: list[Arm] = []
+        less: list[Arm] = []
+        for before in self._inherited(old):
+            is_hopeful = (before.hint_ratio or 0.0) > math.log1p(MARGIN_RATIO)
+            (better if is_hopeful or before.log_ratios else less).append(before)
+        better.sort(key=lambda before: -(before.hint_ratio or 0.0))
+        self._offer([*better, *self._again(self._later), *self._alone(near), *less])
+
+    def _offer(self, arms: list[Arm]) -> None:
+        """Ask about the first of these values, those for which there is time; keep the others."""
+        count = 1
+        while count < len(arms) and self._planned_ns(arms[: count + 1]) <= self.left_ns:
+            count += 1
+        self._later = self._again(arms[count:])
+        self._ask(arms[:count])
+
+    def _planned_ns(self, arms: Iterable[Arm]) -> float:
+        """Return what the planned pairs of these values take, with the runs of your settings."""
+        return sum(
+            (PAIRS_PLANNED + (count > ABREAST))
+            * (count + math.ceil(count / ABREAST) * len(self._always(in_turns=length == "turn")))
+            * self.step_ns(length)
+            for (length, _), count in Counter(arm.kind for arm in arms).items()
+        )
 
     def _ask(self, arms: list[Arm]) -> None:
         """Ask these questions, too."""
@@ -466,6 +510,13 @@ class Tuning:
         self._whole = whole
         self._sets_asked += 1
         return whole
+
+    def _again(self, arms: Iterable[Arm]) -> list[Arm]:
+        """Return the questions about the same values on top of the best settings of now."""
+        values = ((arm.setting, arm.value) for arm in arms)
+        return self._alone(
+            value for value in values if self.best.settings.get(value[0]) != value[1]
+        )
 
     def _alone(self, values: Iterable[Value]) -> list[Arm]:
         """Return the questions about single values on top of the best settings."""

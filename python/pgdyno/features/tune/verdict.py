@@ -71,6 +71,7 @@ def findings_of(
             for trial in sorted(tuning.trials, key=_place)
         ),
         missing_ns=None if why_ended else tuning.time_missing_ns(),
+        untried_ns=tuning.time_untried_ns(),
     )
 
 

@@ -122,7 +122,13 @@ class Compare(Design[CompareDesign]):
         return missing if rest * pilot_ns + needed_ns <= self._left_ns(history) else None
 
     def _run_ns(self, history: History, variants: Sequence[PlannedVariant]) -> int:
-        """Return the length of a run: as asked, or shorter, so that three rounds are possible."""
+        """Return the length of a run: as asked, or shorter, so that three rounds are possible.
+
+        All rounds have the length of the first, also after a change of the budget: only pairs of
+        runs of one length may share an interval.
+        """
+        if ran := rounds(history):
+            return ran[0].run.measure_ns
         asked_ns = self.experiment.workload.duration_ns
         if self.budget_ns is None or self._is_counted or asked_ns <= RUN_LEAST_NS:
             return asked_ns
