@@ -6,6 +6,8 @@
 //! no queue of arrivals. Each thread has one stream. The streams add up to the schedule: uniform
 //! streams interleave, and the sum of Poisson streams is a Poisson stream.
 
+use std::sync::Arc;
+
 use pgdyno_script::Prng;
 
 use crate::contract::job::{ArrivalProcess, RateStep};
@@ -19,7 +21,7 @@ pub struct Schedule {
     /// Number of transactions of all streams that are due before the next one of this stream.
     due_count: f64,
     stream_count: f64,
-    /// Index of the step of the last arrival. It only grows.
+    /// Index of the step of the last arrival, or of the next known instant. It only grows.
     current: usize,
 }
 
@@ -27,6 +29,8 @@ pub struct Schedule {
 enum Process {
     Uniform,
     Poisson(Prng),
+    /// These instants, and no others.
+    Known(Arc<[u64]>),
 }
 
 /// One step of the rate, with the time and the count at which it begins.
@@ -67,11 +71,23 @@ impl Schedule {
         schedule
     }
 
+    /// Return a stream of known instants, which ascend.
+    pub fn of_instants(known_ns: Vec<u64>) -> Schedule {
+        Schedule {
+            steps: Vec::new(),
+            process: Process::Known(known_ns.into()),
+            due_count: 0.0,
+            stream_count: 1.0,
+            current: 0,
+        }
+    }
+
     fn step_forward(&mut self) {
         self.due_count += match &mut self.process {
             Process::Uniform => self.stream_count,
             // unit() is below 1, so the logarithm is finite.
             Process::Poisson(random) => -(1.0 - random.unit()).ln() * self.stream_count,
+            Process::Known(_) => 0.0,
         };
     }
 }
@@ -80,6 +96,10 @@ impl Iterator for Schedule {
     type Item = u64;
 
     fn next(&mut self) -> Option<u64> {
+        if let Process::Known(known_ns) = &self.process {
+            self.current += 1;
+            return known_ns.get(self.current - 1).copied();
+        }
         let segment = loop {
             let segment = self.steps.get(self.current)?;
             if self.due_count < segment.before_count + segment.count {

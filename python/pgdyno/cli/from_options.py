@@ -42,7 +42,7 @@ from pgdyno.spec.experiment import (
 from pgdyno.spec.file import is_other_form
 from pgdyno.spec.rate import rate_from
 from pgdyno.spec.setting_rules import object_to
-from pgdyno.spec.workload import is_recorded, recorded_arrivals
+from pgdyno.spec.workload import is_recorded, with_recorded_rate
 
 # Fields of the spec whose options have another name.
 _OPTION_OF = {"levels": "clients", "run": "duration", "knee": "knee_duration"}
@@ -68,7 +68,7 @@ def experiment_of(
     _refuse_empty(options)
     resolved = server_named(options)
     scripts = scripts_of(options, is_scratch=resolved is None)
-    _resolve_rate(options, scripts)
+    scripts = _with_rate(options, scripts)
     _refuse_think_times(options, scripts)
     dsn = resolved.conninfo if resolved else None
     dataset = dataset_of(options, scripts) if resolved is None else ExistingDataset()
@@ -130,13 +130,12 @@ def experiment_of(
     )
 
 
-def _resolve_rate(options: dict[str, Any], scripts: Sequence[Script]) -> None:
+def _with_rate(options: dict[str, Any], scripts: tuple[Script, ...]) -> tuple[Script, ...]:
     """Replace a rate such as 2x by the recorded arrivals of the load's capture."""
-    if is_recorded(options.get("rate")):
-        captures = [script.capture for script in scripts if script.capture is not None]
-        options["rate"] = recorded_arrivals().rate_of(
-            options["rate"], captures, options.get("duration")
-        )
+    if not is_recorded(options.get("rate")):
+        return scripts
+    options["rate"], scripts = with_recorded_rate(options["rate"], scripts, options.get("duration"))
+    return scripts
 
 
 def _refuse_unused(options: dict[str, Any], experiment: Experiment) -> None:

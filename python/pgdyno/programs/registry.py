@@ -28,7 +28,7 @@ PARTS: Mapping[str, str] = {
     "data": "DATA, a server.own_data.OwnData: notes and checks the data around a run",
     "translation": "TOOLS: name of another tool -> function from its file to a spec",
     "job": "mirror_load, source_document, digest_at: the load of a file, for the engine",
-    "recorded": "is_recorded, rate_of: the arrivals that such a file recorded",
+    "recorded": "is_recorded, rate_of, options_of: the arrivals that such a file recorded",
     "probe": "probed: (setup, planned, under_test, folder) -> setup, tries a file before a run",
     "answer": "ANSWER, an answer.own.OwnAnswer: findings that only this program has",
     "shown": "shown_of, shown_of_cells: these findings as a report.blocks.BlockSection",

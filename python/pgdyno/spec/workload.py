@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, field_validator, model_validator
@@ -88,11 +87,26 @@ def is_recorded(rate: object) -> bool:
     return part is not None and bool(part.is_recorded(rate))
 
 
-def recorded_arrivals() -> ModuleType:
-    """Return the module that makes rates from recorded arrivals."""
+def with_recorded_rate(
+    rate: str, scripts: Sequence[Any], duration: str | None
+) -> tuple[str, tuple[Script, ...]]:
+    """Return the recorded arrivals of the load's capture for a rate such as `2x`; and the scripts.
+
+    A script whose file has the times of its transactions gets the options for them.
+    Args: scripts, each a Script or the fields of one. Raises: SpecError, ValidationError.
+    """
     part = part_of_files("recorded")
     assert part is not None, "a rate is recorded only if a program reads files"
-    return part
+    made = [Script.model_validate(script) for script in scripts]
+    captures = [script.capture for script in made if script.capture is not None]
+    phases = part.rate_of(rate, captures, duration)
+    options = part.options_of(rate, captures[0])
+    return phases, tuple(
+        script.model_copy(update={"options": {**script.options, **options}})
+        if script.capture is not None
+        else script
+        for script in made
+    )
 
 
 def _rate(value: object) -> Rate:
@@ -190,16 +204,11 @@ class Workload(Spec):
         """
         if not isinstance(given, dict) or not is_recorded(given.get("rate")):
             return given
-        rate_of = recorded_arrivals().rate_of
         scripts = given.get("scripts")
         scripts = scripts if isinstance(scripts, (list, tuple)) else ()
-        named = (
-            script.get("capture") if isinstance(script, dict) else script.capture
-            for script in scripts
-        )
-        captures = [Path(name) for name in named if name]
         try:
-            return {**given, "rate": rate_of(given["rate"], captures, given.get("duration"))}
+            rate, made = with_recorded_rate(given["rate"], scripts, given.get("duration"))
+            return {**given, "rate": rate, "scripts": made}
         except SpecError as error:
             raise ValueError(f"{error.message} {error.hint}".strip()) from error
 

@@ -29,6 +29,20 @@ def test_logged_calls_have_the_rows_of_as_many_mean_calls() -> None:
     assert means.of("SELECT $1 + $2", other) == other
 
 
+def test_a_statement_knows_how_many_of_its_calls_the_server_counted() -> None:
+    text, put = "SELECT a FROM t WHERE b = $1", "INSERT INTO t (a) VALUES ($1)"
+    means = MeansOfStatements([(text, Counters(calls=30)), (put, Counters(calls=30))])
+
+    def logged(text: str, role: str, calls: int) -> Statement:
+        kind = "insert" if text == put else "select"
+        own = Statement(id=text + role, text=text, kind=kind, reads_only=False, role=role)
+        return means.counted(own.model_copy(update={"counters": Counters(calls=calls)}))
+
+    # Two roles have one statement of the server's.
+    given = [logged(text, "a", 10), logged(text, "b", 5), logged(put, "a", 10)]
+    assert [own.counted_ratio for own in means.with_ratios(given)] == [2, 2, 1]
+
+
 def test_an_insert_of_four_rows_has_its_own_counters_if_the_server_counts_it_apart() -> None:
     single, four = "INSERT INTO t VALUES ($1)", "INSERT INTO t VALUES ($1), ($2), ($3), ($4)"
     means = MeansOfStatements(

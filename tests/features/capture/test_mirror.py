@@ -305,6 +305,31 @@ def test_a_step_is_not_executed_with_null_for_a_column_that_is_never_null(
     assert 60 < int(str(scalar(database, "SELECT count(*) FROM seen"))) < 160
 
 
+def test_lists_side_by_side_have_no_null_that_the_source_never_had(
+    engine: Engine, database: Target
+) -> None:
+    run_sql(database, "CREATE TABLE pair (a int, b int, c int)")
+    run_sql(database, "CREATE TABLE nothing (id int)")
+    known = {"kind": "integer", "distinct": 2, "bounds": ["1", "2"]}
+    two = {"from": "drawn", "distribution": known}
+    five = {"least": 5, "mean": 5, "most": 5}
+    first = {"from": "list", "of": {"from": "turn", "offset": 1}, "length": five}
+    # Five different values of two are two.
+    few = {"from": "list", "of": two, "length": five, "as_long_as": 0, "is_distinct": True}
+    empty = {"from": "column", "table": "public.nothing", "column": "id"}
+    none = {"from": "list", "of": empty, "length": five}
+    rows = {"statement": 0, "parameters": [first, few]}
+    nobody = {"statement": 1, "parameters": [none]}
+    texts = (
+        "INSERT INTO pair (a, b) SELECT * FROM unnest($1::int[], $2::int[])",
+        "INSERT INTO pair (c) SELECT unnest($1::int[])",
+    )
+    end = mirrored(engine, database, load_of(*texts, templates=[template(rows, nobody)]))
+    assert (end.summary.counts.completed, end.summary.failures) == (120, {})
+    counts = "SELECT count(*), count(a), count(b), max(a), count(c) FROM pair"
+    assert run_sql(database, counts) == [(240, 240, 240, 2, 0)]
+
+
 def test_a_short_run_has_the_mix_of_the_capture(engine: Engine, database: Target) -> None:
     run_sql(database, "CREATE TABLE trail (what text)")
     shares = {"often": 900, "sometimes": 90, "seldom": 10}

@@ -104,6 +104,29 @@ def test_rows_and_blocks_a_call_decide(changed: dict[str, float], is_alike: bool
     assert verdicts(likeness)["UPDATE t"] == ("alike" if is_alike else "not alike")
 
 
+@pytest.mark.parametrize(
+    ("ratio", "blocks", "verdict"),
+    [
+        (1.0, 450.0, "alike"),
+        (1.2, 450.0, "alike"),
+        # If the other half of the calls did nothing, the logged ones had 9 blocks, not 4.5.
+        (2.0, 450.0, "unknown"),
+        # One block or two: the limit is two blocks, whatever the other calls did.
+        (2.0, 100.0, "alike"),
+        # The server counted half of the logged calls.
+        (0.5, 100.0, "unknown"),
+    ],
+)
+def test_counters_of_other_calls_than_those_of_the_log_say_less(
+    ratio: float, blocks: float, verdict: str
+) -> None:
+    counted = {"hit_blocks": blocks, "read_blocks": 0.0, "rows": 0.0}
+    source = {**SOURCE, "statements": [{**row("UPDATE t", **counted), "counted_ratio": ratio}]}
+    half = {name: value / 2 for name, value in counted.items()}
+    likeness = likeness_of(source, with_counters("UPDATE t", **half))
+    assert verdicts(likeness) == {"UPDATE t": verdict}
+
+
 def test_another_mix_of_calls_is_not_alike() -> None:
     calls = {"SELECT 1": 5_000.0, "UPDATE t": 2_000.0}
     likeness = likeness_of(SOURCE, replace(SEEN, calls=calls, counters=None))

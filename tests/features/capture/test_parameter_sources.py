@@ -236,6 +236,28 @@ def test_a_row_takes_the_key_that_the_counter_of_its_group_returned() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "rows", "blocks", "length"),
+    [
+        # 80 rows are those of two quantities: each of the ten has 40 rows of 400.
+        ("SELECT l_i_id FROM line WHERE l_quantity = ANY ($1)", 80, 0, 2),
+        ("SELECT l_i_id FROM line WHERE l_quantity IN ($1 /*, ... */)", 120, 0, 3),
+        ("SELECT i_id FROM item WHERE i_id = ANY ($1)", 700, 0, 700),
+        ("SELECT count(*) FROM item WHERE i_id = ANY ($1)", 1, 90, 30),
+    ],
+)
+def test_a_list_is_as_long_as_the_rows_of_its_values_say(
+    text: str, rows: int, blocks: int, length: int
+) -> None:
+    counters = Counters(calls=10, rows=10 * rows, hit_blocks=10 * blocks)
+    known = described_of(text, counters=counters)
+    sizes = {"public.line": 400.0, "public.item": 1000.0}
+    [step] = Sources(COLUMNS, sizes).steps(StatementGroup("", 10, {text: 1}), {text: known})
+    [listed] = step.parameters
+    assert isinstance(listed, ListOf)
+    assert listed.length.mean == length
+
+
 def test_lists_side_by_side_are_of_one_length_whatever_is_known_of_their_values() -> None:
     put = (
         "WITH added AS (SELECT unnest($1::int[]) AS id, unnest($2::text[]) AS tags)"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import stat
 import threading
+import time
 from pathlib import Path
 
 import psycopg
@@ -156,3 +158,65 @@ def test_a_statement_that_only_a_recording_has_is_checked_like_every_other_one()
     edited = capture.model_copy(update={"statements": statements, "recording": recording})
     with pytest.raises(SpecError, match="it is not part of a load: DROP TABLE"):
         refuse_other_loads(edited, file="a.capture")
+
+
+ASKED = "INSERT INTO asked (client) VALUES (%s) RETURNING id"
+# Requests of both clients, and the pause before each: the third one is late.
+REQUESTS, PAUSES_S = 4, (0.1, 0.1, 1.0, 0.1)
+
+
+def _requests(target: Target) -> None:
+    """Two clients, each with a new connection for each request; one keeps its connection."""
+
+    def ask(client: int) -> None:
+        for pause_s in PAUSES_S:
+            time.sleep(pause_s)
+            with connection(target) as session:
+                [key] = _row(session, ASKED, [client])
+                session.execute("UPDATE asked SET is_answered = true WHERE id = %s", [key])
+
+    clients = [threading.Thread(target=ask, args=(number,)) for number in range(2)]
+    with connection(target) as session:
+        session.execute("SELECT count(*) FROM asked WHERE client = %s", [7])
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join()
+        session.execute("SELECT count(*) FROM asked WHERE client = %s", [8])
+
+
+@pytest.mark.parametrize("version", ["15", "18"])
+def test_sessions_that_an_application_opens_are_opened_again(
+    pgdyno: Command, new_cluster: Make, tmp_path: Path, version: str
+) -> None:
+    settings = {**SETTINGS, "log_min_duration_statement": "0"}
+    del settings["shared_preload_libraries"]
+    server = new_cluster(version, settings=settings).target
+    run_sql(server, "CREATE DATABASE core")
+    core = server.with_database("core")
+    run_sql(
+        core,
+        "CREATE TABLE asked (id bigserial PRIMARY KEY, client int, process int DEFAULT"
+        " pg_backend_pid(), at timestamptz DEFAULT clock_timestamp(),"
+        " is_answered boolean NOT NULL DEFAULT false)",
+    )
+    for copy in ("closed", "fast"):
+        run_sql(server, f"CREATE DATABASE {copy} TEMPLATE core")
+    path = tmp_path / "core.with-values.capture"
+    capture_new_log(pgdyno, core, path, lambda: _requests(core), options=KEPT)
+    [at_once] = re.findall(r"with -c (\d) each session", pgdyno("capture", "show", path).out)
+    assert at_once in "23"  # The clients may have taken turns.
+    seconds = "SELECT extract(epoch FROM max(at) - min(at))::float8 FROM asked"
+    whole_s = float(str(scalar(core, seconds)))
+    for copy, options in (("closed", ()), ("fast", ("--rate", "2x"))):
+        target = server.with_database(copy)
+        given = ("-b", path, *server_options(target), "-c", at_once, "--warmup", "0s", *options)
+        given = given if options else (*given, "--duration", "30s")
+        said = pgdyno("bench", *given, "--allow-write", "--json", timeout_s=60)
+        assert said.document["failures"] == {}, said.err
+        counts = "SELECT count(*), count(*) FILTER (WHERE is_answered), count(DISTINCT process)"
+        with connection(target) as session:
+            asked = session.execute(f"{counts} FROM asked").fetchone()
+        assert asked == (2 * REQUESTS, 2 * REQUESTS, 2 * REQUESTS)
+        if options:
+            assert float(str(scalar(target, seconds))) == pytest.approx(whole_s / 2, abs=0.3)

@@ -14,7 +14,7 @@ use crate::contract::record::ErrorKind;
 use crate::names::Names;
 use crate::plan::Plan;
 use crate::poller::{Kind, VARIABLE, Waker};
-use crate::program::{Dealer, Mix};
+use crate::program::{Dealer, Mix, Program};
 use crate::recorder::{Recorder, RecorderSetup, Spares};
 use crate::refusal::Refusal;
 use crate::thread::{self, Message, OpenArrivals, Pace, Setup};
@@ -197,7 +197,11 @@ fn terminals(plan: &Plan, thread: u32, streams: &RandomStreams) -> Vec<Terminal>
 fn arrivals(plan: &Plan, thread: u32, random: Prng) -> Option<OpenArrivals> {
     let Arrivals::Open(open) = &plan.work.arrivals else { return None };
     let count = plan.thread_count();
-    let schedule = Schedule::new(open.process, &open.steps, thread, count, random);
+    let known_ns = instants(plan, &client_ids(plan, thread));
+    let schedule = match known_ns.is_empty() {
+        true => Schedule::new(open.process, &open.steps, thread, count, random),
+        false => Schedule::of_instants(known_ns),
+    };
     let measured_limit = match plan.work.measure {
         Measure::DurationNs(_) => None,
         // Each client counts its own transactions.
@@ -208,6 +212,20 @@ fn arrivals(plan: &Plan, thread: u32, random: Prng) -> Option<OpenArrivals> {
         }
     };
     Some(OpenArrivals::new(schedule, open.latency_limit_ns, measured_limit))
+}
+
+/// Return when the programs of a load say that transactions of these clients are due.
+fn instants(plan: &Plan, clients: &[u32]) -> Vec<u64> {
+    let programs = plan.programs.iter().filter(|own| own.mix == Mix::Program);
+    let mut known_ns = Vec::new();
+    for program in programs {
+        if let Program::Native(native) = &plan.scripts[program.first_script].program {
+            let of_client = |&client: &u32| native.transactions.due_ns(client);
+            known_ns.extend(clients.iter().flat_map(of_client));
+        }
+    }
+    known_ns.sort_unstable();
+    known_ns
 }
 
 fn latency_limit(plan: &Plan) -> Option<u64> {

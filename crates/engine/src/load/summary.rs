@@ -177,7 +177,7 @@ fn round_trip_runnable_ns(finished: &[Finished]) -> Option<u64> {
 
 /// Return the time between two transactions if it holds only the engine's work, else None.
 fn between_transactions_ns(plan: &Plan, measured: &Tally) -> Option<u64> {
-    let waits_for_nothing = !plan.layout.is_open_loop() && !plan.connects_each_time();
+    let waits_for_nothing = !plan.layout.is_open_loop() && !plan.renews_connections();
     waits_for_nothing.then_some(measured.between_transactions_ns)
 }
 

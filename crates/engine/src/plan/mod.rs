@@ -210,6 +210,12 @@ impl Plan {
         self.pgbench.connects_late() || self.work.connect.each_transaction
     }
 
+    /// True if connections may be opened again in the load, without an error. Transactions then
+    /// parse the statements that they need.
+    pub fn renews_connections(&self) -> bool {
+        self.connects_each_time() || self.programs.iter().any(|own| own.mix == Mix::Program)
+    }
+
     /// The scripts as the `hello` record describes them.
     pub fn shapes(&self) -> Vec<ScriptShape> {
         let statement = |statement: &Statement| StatementShape {

@@ -21,8 +21,9 @@ pub enum Mix {
 /// What a terminal does next, if its program decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// A transaction of the type with this number.
-    Type(usize),
+    /// A transaction of the type with this number. In an open loop it begins at `due_ns` after the
+    /// begin of the load, or later; 0 = when an arrival is due.
+    Type { number: usize, due_ns: u64 },
     /// Nothing: it starts no more transactions.
     Over,
 }

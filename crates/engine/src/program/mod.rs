@@ -303,6 +303,18 @@ pub trait Transactions: Debug + Send + Sync {
         Next::Over
     }
 
+    /// Return when the transactions of a terminal are due in an open loop, in order: nanoseconds
+    /// after the begin of the load. Empty = the schedule of the job holds.
+    fn due_ns(&self, _terminal: u32) -> Vec<u64> {
+        Vec::new()
+    }
+
+    /// Return whether the terminal's last transaction was the last of its session, and another
+    /// session follows: then the terminal opens a new connection.
+    fn ends_session(&self, _terminal: u32) -> bool {
+        false
+    }
+
     /// Run one transaction of the type with this number.
     fn run<'s>(&'s self, number: usize, session: Session<'s>) -> Running<'s>;
 }

@@ -14,6 +14,7 @@ use crate::client::{End, Link, News, Prepared};
 use crate::clock::now_ns;
 use crate::contract::job::Protocol;
 use crate::contract::record::ErrorKind;
+use crate::program::Program;
 use crate::refusal::Refusal;
 use crate::tls::{Attempt, TlsError};
 
@@ -233,7 +234,7 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
             Stage::Prepare => self.prepare(index),
             _ if self.plan.pgbench.connects_late() => self.start_connected(index),
             // The transaction that needs the statements parses them, as in pgbench.
-            _ if self.plan.pgbench.skips_preparing() || self.plan.connects_each_time() => {
+            _ if self.plan.pgbench.skips_preparing() || self.plan.renews_connections() => {
                 self.connection_is_free(index);
             }
             _ => self.prepare(index),
@@ -344,14 +345,26 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
 
     #[inline]
     fn on_transaction_end(&mut self, index: u32, end: End) {
+        let is_last = self.plan.connects_each_time() || self.ends_session(index);
         self.in_flight.end(index, end, &mut self.shard.borrow_mut());
         if end == End::Aborted {
             self.abort_client(index);
-        } else if self.plan.connects_each_time() {
+        } else if is_last {
             self.connect_anew(index);
         } else {
             self.give_back(index, end.ended_ns());
         }
+    }
+
+    /// True if the program of a connection's transaction continues with a new session.
+    #[inline]
+    fn ends_session(&self, index: u32) -> bool {
+        let shard = self.shard.borrow();
+        let connection = &shard.clients.connections[index as usize];
+        let program = connection.current.map(|current| &self.plan.scripts[current.script].program);
+        let Some(Program::Native(native)) = program else { return false };
+        let terminal = shard.clients.terminals[connection.terminal as usize].number;
+        self.pool.is_none() && native.transactions.ends_session(terminal)
     }
 
     /// A connection's transaction has ended, at `ended_ns`, and its client has nothing to do.

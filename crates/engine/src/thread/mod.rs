@@ -120,7 +120,7 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
     fn season(&self) -> Season {
         let stage = self.stages.stage();
         let connects_in_drain = self.plan.pgbench.connects_late()
-            || self.plan.connects_each_time() && self.pacing.has_backlog(self.stages.timeline());
+            || self.plan.renews_connections() && self.pacing.has_backlog(self.stages.timeline());
         Season {
             is_initial: stage < Stage::Load,
             may_connect: stage < Stage::Drain || stage == Stage::Drain && connects_in_drain,

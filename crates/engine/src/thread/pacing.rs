@@ -29,6 +29,8 @@ struct Free {
     /// The script that it will run.
     script: usize,
     since_ns: u64,
+    /// It does not begin before.
+    due_ns: u64,
 }
 
 /// See the top of this file.
@@ -104,13 +106,16 @@ impl<'s> Pacing<'s> {
             return None;
         }
         // As pgbench: a client chooses its script before it waits for an arrival.
-        let script = self.choose_script(client, shard)?;
-        let waiting = Free { client, script, since_ns: free_ns };
+        let (script, after_ns) = self.choose_script(client, shard)?;
+        let due_ns = if after_ns > 0 { timeline.warm_ns + after_ns } else { 0 };
+        let waiting = Free { client, script, since_ns: free_ns, due_ns };
         if let Some(scheduled_ns) = self.take_due(waiting, free_ns, true, timeline, shard) {
             return Some(self.start_scheduled(waiting, scheduled_ns, free_ns, shard));
         }
         if self.has_transactions_left(client, shard) {
-            self.free.push_back(waiting);
+            // Those whose transactions are due first come first; else, who has waited longest.
+            let place = self.free.partition_point(|other| other.due_ns <= due_ns);
+            self.free.insert(place, waiting);
         }
         None
     }
@@ -151,7 +156,7 @@ impl<'s> Pacing<'s> {
         if now_ns >= timeline.drain_ns || is_measured && transactions_left(client, shard) == 0 {
             return None;
         }
-        let script = self.choose_script(client, shard)?;
+        let (script, _) = self.choose_script(client, shard)?;
         if self.thinking.is_on() {
             let from_ns = ended_ns.unwrap_or(now_ns);
             self.thinking.begin(client, script, from_ns, self.plan, shard);
@@ -223,11 +228,11 @@ impl<'s> Pacing<'s> {
         timeline: &Timeline,
         shard: &mut Shard,
     ) -> Option<u64> {
-        let Free { client, script, .. } = waiting;
+        let Free { client, script, due_ns, .. } = waiting;
         loop {
             let arrivals = self.arrivals.as_mut()?;
             let scheduled_ns = arrivals.next_ns(timeline.drain_ns);
-            if scheduled_ns > now_ns {
+            if scheduled_ns.max(due_ns) > now_ns {
                 return None;
             }
             arrivals.take();
@@ -263,22 +268,24 @@ impl<'s> Pacing<'s> {
     }
 
     /// Choose the next script of a client; `None` if its program has no more for it.
+    ///
+    /// Returns: the script, and when it is due as `Next::Type` has it.
     #[inline]
-    fn choose_script(&mut self, client: u32, shard: &mut Shard) -> Option<usize> {
+    fn choose_script(&mut self, client: u32, shard: &mut Shard) -> Option<(usize, u64)> {
         let number = choose_script(&self.plan.weights, &mut self.choose);
         let program = &self.plan.programs[number];
         if program.mix == Mix::Program {
             return self.next_of_program(program, client, shard);
         }
         if program.type_weights.len() == 1 {
-            return Some(program.first_script);
+            return Some((program.first_script, 0));
         }
         let terminal = &mut shard.clients.terminals[client as usize];
         let chosen = match terminal.dealers.get_mut(number) {
             Some(dealer) => dealer.deal(&program.type_weights, &mut terminal.random),
             None => choose_script(&program.type_weights, &mut terminal.random),
         };
-        Some(program.first_script + chosen)
+        Some((program.first_script + chosen, 0))
     }
 
     /// Ask a program what a client does next. A client without more is ended.
@@ -287,7 +294,7 @@ impl<'s> Pacing<'s> {
         program: &PlannedProgram,
         client: u32,
         shard: &mut Shard,
-    ) -> Option<usize> {
+    ) -> Option<(usize, u64)> {
         let Program::Native(native) = &self.plan.scripts[program.first_script].program else {
             unreachable!("only a native program has this mix");
         };
@@ -295,7 +302,7 @@ impl<'s> Pacing<'s> {
             return None;
         }
         match native.transactions.next(shard.clients.terminals[client as usize].number) {
-            Next::Type(number) => Some(program.first_script + number),
+            Next::Type { number, due_ns } => Some((program.first_script + number, due_ns)),
             Next::Over => {
                 self.end_client(client, shard);
                 // A client that connects again is not asked again.
@@ -351,9 +358,9 @@ impl<'s> Pacing<'s> {
     /// Return when the next free client has something to start.
     #[inline]
     pub(super) fn next_ns(&self, stages: &Stages) -> u64 {
-        match &self.arrivals {
-            Some(arrivals) if !self.free.is_empty() && stages.stage() >= Stage::Load => {
-                arrivals.next_ns(stages.timeline().drain_ns)
+        match (&self.arrivals, self.free.front()) {
+            (Some(arrivals), Some(first)) if stages.stage() >= Stage::Load => {
+                arrivals.next_ns(stages.timeline().drain_ns).max(first.due_ns)
             }
             _ => NEVER_NS,
         }

@@ -127,14 +127,15 @@ class RecordedType(CapturePart):
 class Recording(CapturePart):
     """The transactions of a log with their values, in a file next to the capture.
 
-    `statements`: the ids of the statements that the file numbers. `keys`: how many keys that the
-    load made are used later. `left_out_count`: statements that cannot be repeated, and all of a
-    transaction with a value that the log lacks.
+    `sessions_at_once`: how many were open at most. `statements`: the ids of the statements that the
+    file numbers. `keys`: how many keys that the load made are used later. `left_out_count`:
+    statements that cannot be repeated, and all of a transaction with a value that the log lacks.
     """
 
     file: str
     transactions: int
     sessions: int
+    sessions_at_once: int = 0
     keys: int
     left_out_count: int
     statements: tuple[str, ...]
@@ -148,7 +149,8 @@ class Statement(CapturePart):
     "" if it is not known. `constant_count`: this many of the last parameters are constants in the
     text that the program sends. `tables`: those that it names, qualified. `counters` are of the
     time of the capture; without pg_stat_statements only calls and time are known. `is_counted`: the
-    server counted the rows and blocks of a statement of a log, even if all are 0.
+    server counted the rows and blocks of a statement of a log, even if all are 0. `counted_ratio`:
+    how many calls the server counted for one of the log.
     """
 
     id: str
@@ -162,6 +164,7 @@ class Statement(CapturePart):
     search_path: str = ""
     counters: Counters = Counters()
     is_counted: bool = False
+    counted_ratio: float = 1
 
 
 class Constant(CapturePart):

@@ -69,6 +69,9 @@ def _recorded(recording: Recording) -> str:
         f" {counted(recording.sessions, 'session')} is in {recording.file}; bench repeats them as"
         " they were"
     )
+    if recording.sessions_at_once:
+        count = recording.sessions_at_once
+        words += f", with -c {count} each session as well: at most {count} were open at once"
     if recording.keys:
         words += f"; {counted(recording.keys, 'key')} follow the keys that the load makes"
     if recording.left_out_count:

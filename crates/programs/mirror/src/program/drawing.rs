@@ -101,6 +101,9 @@ impl<'a> Drawing<'a> {
             }
             is_there || step.optional.contains(slot)
         });
+        for lists in &step.equal_lists {
+            slots.cut_to_shortest(lists);
+        }
         for row in &step.given_rows {
             let values: Vec<_> = row.given.iter().map(|&slot| slots.get(slot).flatten()).collect();
             let keys = &self.keys.existing[row.keys];
@@ -242,6 +245,8 @@ impl<'a> Drawing<'a> {
                         Some(element) => element,
                         // Other transactions have left no more values.
                         None if is_taken && !elements.is_empty() => break 'places,
+                        // The table is empty: an element that is NULL would be another value.
+                        None if matches!(**of, Draw::Existing { .. }) => break 'places,
                         None => return None,
                     },
                 };
@@ -294,6 +299,12 @@ impl<'a> Drawing<'a> {
             Draw::Taken { queue } => {
                 return Some(Element(Some(self.stock.take(queue)?.into_vec())));
             }
+            Draw::Existing { keys, ref access } => match self.choose(keys, access) {
+                Chosen::Number(number) => number.write(&mut text),
+                Chosen::Row(row) => return Some(Element(self.column(keys, row, 0).map(Vec::from))),
+                Chosen::Nothing if access.by_frequency => false,
+                Chosen::Nothing => return None,
+            },
             ref draw => self.value(draw, &mut text),
         };
         Some(Element(is_there.then_some(text)))

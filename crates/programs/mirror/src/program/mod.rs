@@ -24,7 +24,7 @@ use std::sync::{Arc, OnceLock};
 use self::drawing::Stock;
 use self::sources::KeysOfJob;
 use self::walk::Run;
-use pgdyno_engine::program::{Asked, Mix, Native, Planned};
+use pgdyno_engine::program::{Asked, Mix, Native, Planned, ProgramOption, Takes};
 use serde_json::Value;
 
 use crate::load::MirrorLoad;
@@ -50,6 +50,16 @@ impl Native for Mirror {
         true
     }
 
+    fn options(&self) -> &'static [ProgramOption] {
+        const OPTIONS: [ProgramOption; 1] = [ProgramOption {
+            name: replay::SPEED,
+            takes: Takes::Number { least: 1, most: 100_000 },
+            description: "of a recording: begin transactions at their recorded times; 100 = as \
+                          fast as they were",
+        }];
+        &OPTIONS
+    }
+
     fn plan(&self, asked: &Asked<'_>) -> Result<Planned, String> {
         let templates = asked.templates.expect("a job without templates was refused");
         let load: MirrorLoad = serde_json::from_value(Value::Object(templates.clone()))
@@ -59,7 +69,7 @@ impl Native for Mirror {
             return Err("needs at least one template".to_owned());
         }
         if let Some(recording) = &load.recording {
-            return replay::plan(recording, load, asked.share);
+            return replay::plan(recording, load, asked);
         }
         let mut wanted = KeysOfJob::of_queues(&load.templates);
         let (mut templates, mut types) = (Vec::new(), Vec::new());

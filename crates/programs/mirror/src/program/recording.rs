@@ -4,8 +4,9 @@
 //! null, or `{"key": 7, "or": "1001"}`: the key with this number, or the text if the load has not
 //! made the key. A list of texts and keys is one value of these parts. A line
 //! `{"made": [[transaction, call, row, column, key], ...]}` says which results have these keys: of
-//! the transactions and calls from 0, in the order of the file. The last line is `{"end": N}`, the
-//! number of transactions.
+//! the transactions and calls from 0, in the order of the file. A line
+//! `{"sessions": [[first_us, last_us], ...]}` has the begin of the first and the end of the last
+//! transaction of each session. The last line is `{"end": N}`, the number of transactions.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -15,7 +16,7 @@ use serde::de::DeserializeOwned;
 
 use crate::load::{MirrorLoad, MirrorTemplate, Recording};
 use pgdyno_engine::plan::StatementKind;
-use pgdyno_engine::program::{Pauses, Share, TransactionType};
+use pgdyno_engine::program::{Pauses, TransactionType};
 
 /// Longest line: a transaction with all its values.
 const LINE_BYTES_MAX: usize = 256 << 20;
@@ -24,8 +25,13 @@ const LINE_BYTES_MAX: usize = 256 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Recorded {
     pub(super) transactions: Vec<RecordedTransaction>,
-    pub(super) session_count: usize,
+    /// Sessions that follow each other are in one lane. This is how many were open at once.
+    pub(super) lane_count: usize,
     pub(super) key_count: usize,
+    /// Begin and end of each session; empty if the file does not have them.
+    pub(super) sessions: Vec<(i64, i64)>,
+    /// Begin of the first transaction of the file.
+    pub(super) began_us: i64,
 }
 
 #[derive(Debug)]
@@ -33,6 +39,9 @@ pub(super) struct RecordedTransaction {
     /// The number of its type in the program.
     pub(super) kind: usize,
     pub(super) session: usize,
+    pub(super) lane: usize,
+    /// It is the last one of its session, and another session follows in its lane.
+    pub(super) ends_session: bool,
     pub(super) began_us: i64,
     /// `None`: its statement is left out.
     pub(super) calls: Vec<Option<RecordedCall>>,
@@ -96,11 +105,51 @@ pub(super) struct MadeKey {
     pub(super) key: usize,
 }
 
+impl Recorded {
+    /// Give each session a lane: the one that has been free for the shortest time. Afterwards the
+    /// numbers of sessions ascend with their begin.
+    fn place_in_lanes(&mut self) {
+        let count = self.transactions.iter().map(|own| own.session + 1).max().unwrap_or(0);
+        let is_known = self.sessions.len() >= count;
+        let mut last = vec![None; count];
+        for (number, own) in self.transactions.iter().enumerate() {
+            last[own.session] = Some(number);
+        }
+        let mut order: Vec<usize> = (0..count).filter(|&own| last[own].is_some()).collect();
+        if is_known {
+            order.sort_by_key(|&session| self.sessions[session]);
+        }
+        // Of each lane: the end of its last session, and the last transaction of that.
+        let mut lanes: Vec<(i64, usize)> = Vec::new();
+        let mut place_of = vec![(0, 0); count];
+        for (place, session) in order.into_iter().enumerate() {
+            let (began_us, ended_us) = match is_known {
+                true => self.sessions[session],
+                false => (i64::MIN, i64::MAX),
+            };
+            let free = (0..lanes.len()).filter(|&lane| lanes[lane].0 <= began_us);
+            let lane = free.max_by_key(|&lane| lanes[lane].0).unwrap_or(lanes.len());
+            if let Some(&(_, before)) = lanes.get(lane) {
+                self.transactions[before].ends_session = true;
+            } else {
+                lanes.push((0, 0));
+            }
+            lanes[lane] = (ended_us, last[session].expect("it has a transaction"));
+            place_of[session] = (place, lane);
+        }
+        for own in &mut self.transactions {
+            (own.session, own.lane) = place_of[own.session];
+        }
+        self.lane_count = lanes.len();
+    }
+}
+
 /// A line that is not a transaction.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Note {
     Made(Vec<(usize, usize, usize, usize, usize)>),
+    Sessions(Vec<(i64, i64)>),
     End(usize),
 }
 
@@ -108,12 +157,14 @@ type Line = (usize, usize, i64, Vec<Vec<serde_json::Value>>);
 
 /// Read the file of a recording.
 ///
+/// Args: `has_lane`, whether this engine runs a lane, given their number.
+///
 /// Returns: its transactions, and the types of the program in the order of the templates.
 /// Errors: the end of a sentence that begins with the program's name.
 pub(super) fn read(
     recording: &Recording,
     load: &MirrorLoad,
-    share: Share,
+    has_lane: impl Fn(usize) -> bool,
 ) -> Result<(Recorded, Vec<TransactionType>), String> {
     let path = recording.path.as_path();
     let cannot = |why: &dyn std::fmt::Display| format!("cannot read {}: {why}", path.display());
@@ -148,7 +199,10 @@ pub(super) fn read(
         return Err(cannot(&"lines at its end are missing"));
     }
     let Reading { mut recorded, mut types, .. } = reading;
-    recorded.transactions.retain(|own| own.kind != usize::MAX && share.has(own.session));
+    recorded.began_us = recorded.transactions.iter().map(|own| own.began_us).min().unwrap_or(0);
+    recorded.transactions.retain(|own| own.kind != usize::MAX);
+    recorded.place_in_lanes();
+    recorded.transactions.retain(|own| has_lane(own.lane));
     for (number, kind) in types.iter_mut().enumerate() {
         let own = recorded.transactions.iter().filter(|own| own.kind == number);
         let mut is_read = vec![false; kind.statements.len()];
@@ -192,6 +246,10 @@ impl Reading<'_> {
         }
         match parsed(line)? {
             Note::Made(made) => made.into_iter().try_for_each(|made| self.made(made)),
+            Note::Sessions(sessions) => {
+                self.recorded.sessions = sessions;
+                Ok(())
+            }
             Note::End(count) if count == self.recorded.transactions.len() => {
                 self.is_ended = true;
                 Ok(())
@@ -235,10 +293,15 @@ impl Reading<'_> {
             let statement = if kind == usize::MAX { 0 } else { self.place(kind, place) };
             made.push(Some(RecordedCall { statement, values, made: Vec::new() }));
         }
-        self.recorded.session_count = self.recorded.session_count.max(session + 1);
-        let calls = made;
-        let own = RecordedTransaction { kind, session, began_us, calls, rolls_back };
-        self.recorded.transactions.push(own);
+        self.recorded.transactions.push(RecordedTransaction {
+            kind,
+            session,
+            lane: 0,
+            ends_session: false,
+            began_us,
+            calls: made,
+            rolls_back,
+        });
         Ok(())
     }
 
@@ -312,7 +375,7 @@ mod tests {
             statements: vec![Some(0), Some(1), Some(2), None],
             types: vec![Some(0), None],
         };
-        let read = read(&recording, &load, Share::WHOLE);
+        let read = read(&recording, &load, |_| true);
         std::fs::remove_file(path).expect("the file exists");
         read
     }
@@ -342,6 +405,28 @@ mod tests {
         assert_eq!(types[0].statements, [TEXTS[0], TEXTS[2], TEXTS[1]]);
         // Only the rows of the INSERT are read.
         assert_eq!(types[0].unread, [1, 2]);
+    }
+
+    #[test]
+    fn sessions_that_follow_each_other_are_in_one_lane() {
+        let (recorded, _) = read_lines(&[
+            "[0,0,10,[[0]]]",
+            "[0,1,15,[[0]]]",
+            "[0,0,20,[[0]]]",
+            "[0,2,30,[[0]]]",
+            "[0,3,35,[[0]]]",
+            r#"{"sessions":[[10,25],[15,40],[30,33],[34,50]]}"#,
+            r#"{"end":5}"#,
+        ])
+        .unwrap();
+        let lanes: Vec<_> = recorded.transactions.iter().map(|own| own.lane).collect();
+        assert_eq!((recorded.lane_count, lanes), (2, vec![0, 1, 0, 0, 0]));
+        let ends: Vec<_> = recorded.transactions.iter().map(|own| own.ends_session).collect();
+        assert_eq!(ends, [false, false, true, true, false]);
+        // A file that does not say when sessions were open: each has a lane.
+        let (recorded, _) =
+            read_lines(&["[0,0,10,[[0]]]", "[0,1,15,[[0]]]", r#"{"end":2}"#]).unwrap();
+        assert_eq!(recorded.lane_count, 2);
     }
 
     #[test]

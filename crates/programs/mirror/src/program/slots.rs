@@ -149,6 +149,19 @@ impl Slots {
         is_known
     }
 
+    /// Cut arrays to the length of the shortest one: the server would fill it with NULL.
+    pub(super) fn cut_to_shortest(&mut self, slots: &[usize]) {
+        let of = |slot: &usize| self.get(*slot).flatten().map(elements);
+        let Some(mut arrays) = slots.iter().map(of).collect::<Option<Vec<_>>>() else { return };
+        let least = arrays.iter().map(Vec::len).min().unwrap_or(0);
+        for (&slot, array) in slots.iter().zip(&mut arrays) {
+            if array.len() > least {
+                array.truncate(least);
+                self.write(slot, |out| array.as_slice().write(out));
+            }
+        }
+    }
+
     /// Append elements to the array in a slot, which has those of earlier turns.
     pub(super) fn extend(&mut self, slot: usize, more: Vec<Element>) {
         let known = self.value(self.places[slot]).flatten().map(elements).unwrap_or_default();
@@ -335,6 +348,18 @@ mod tests {
         assert_eq!(slots.get(2), Some(Some(&b"b"[..])));
         slots.turn = 2;
         assert!(!slots.copy(1, 2, Take::Element));
+    }
+
+    #[test]
+    fn arrays_side_by_side_are_cut_to_the_shortest_one() {
+        let mut slots = Slots::default();
+        slots.begin(3, 1);
+        for (slot, text) in [(0, "{7,8,9}"), (1, r#"{"a","b"}"#), (2, "{1}")] {
+            slots.set(slot, Some(text.as_bytes()));
+        }
+        slots.cut_to_shortest(&[0, 1]);
+        let array = |slot| elements(slots.get(slot).flatten().unwrap()).len();
+        assert_eq!([0, 1, 2].map(array), [2, 2, 1]);
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub(super) struct Step {
     pub(super) probability: f64,
     pub(super) pause_ns_mean: u64,
     pub(super) same_trip: bool,
+    /// The slots of lists that have one length.
+    pub(super) equal_lists: Vec<Vec<usize>>,
     /// The slots that are null if their value does not exist.
     pub(super) optional: Vec<usize>,
     /// The slots of parameters that must not be null, and whether they are lists.

@@ -81,6 +81,20 @@ pub(super) fn plan(
     Ok((Template { steps, slot_count: planner.slot_count }, kind))
 }
 
+/// Return the slots of the lists of a step that have one length.
+fn equal_lists(step: &MirrorStep, first_slot: usize) -> Vec<Vec<usize>> {
+    let mut equal: Vec<Vec<usize>> = Vec::new();
+    for (place, source) in step.parameters.iter().enumerate() {
+        let ParameterSource::List { as_long_as: Some(other), .. } = source else { continue };
+        let (first, slot) = (first_slot + *other as usize, first_slot + place);
+        match equal.iter_mut().find(|lists| lists.contains(&first)) {
+            Some(lists) => lists.push(slot),
+            None => equal.push(vec![first, slot]),
+        }
+    }
+    equal
+}
+
 fn nanoseconds(ms: f64) -> u64 {
     (ms.max(0.0) * 1e6) as u64
 }
@@ -93,8 +107,7 @@ impl Planner<'_> {
         step: &MirrorStep,
         (statement, text): (usize, &str),
     ) -> Result<Step, String> {
-        let spread = step.repeat;
-        if !(0.0..=1.0).contains(&step.probability) || !is_spread(spread) {
+        if !(0.0..=1.0).contains(&step.probability) || !is_spread(step.repeat) {
             return Err("has a probability or a repetition that is not possible".into());
         }
         let mut named = step.not_null.iter().chain(&step.optional);
@@ -111,13 +124,14 @@ impl Planner<'_> {
             returns: Vec::new(),
             gives: self.gives(step.statement),
             awaits: Vec::new(),
-            repeat: Counts::new(spread),
+            repeat: Counts::new(step.repeat),
             turns: step.turns.map(|count| self.number(count)).transpose()?,
             probability: step.probability,
             pause_ns_mean: nanoseconds(step.pause_ms),
             same_trip: step.same_trip,
             optional: step.optional.iter().map(|&place| first_slot + place as usize).collect(),
             not_null: Vec::new(),
+            equal_lists: equal_lists(step, first_slot),
             loop_end: number + 1,
             rolls_back: false,
             left_out: step.left_out,

@@ -240,7 +240,11 @@ class StepDrawing:
             of: Source = source.of
             if isinstance(of, Cases):
                 of = source_of_case(of, others[number] if number < len(others) else None)
-            items.append(self._draw(step, of, own))
+            item = self._draw(step, of, own)
+            # As in the load: an empty table gives no elements.
+            if item is None and isinstance(of, OfColumn) and not of.by_frequency:
+                break
+            items.append(item)
         items = items * length if source.is_one_value else items
         if source.is_json:
             return "[" + ",".join("null" if item is None else item for item in items) + "]"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pgdyno.analysis.estimate import Estimate
@@ -390,6 +390,14 @@ def _judged(
         return "unknown", "rows and blocks of the source are not known"
     if copy.rows is None:
         return "unknown", "rows and blocks of the copy are not counted"
+    # If earlier calls did nothing, because tables were empty, the logged calls did all the work.
+    ratio = float(row.get("counted_ratio", 1))
+    at_most = replace(
+        source, rows=source.rows * max(ratio, 1), blocks=(source.blocks or 0) * max(ratio, 1)
+    )
+    if ratio < 1 - RATIO_LIMIT or any(_differences(at_most, copy, expected)):
+        calls = plain(source.calls * ratio)
+        return "unknown", f"its rows and blocks are a mean of {calls} calls, the log has others"
     return "alike", ""
 
 

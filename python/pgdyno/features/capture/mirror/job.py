@@ -464,6 +464,7 @@ def _rows_of_source(script: Script, capture: Capture) -> Iterator[dict[str, Any]
             "reason": reason,
             "is_fitted": fitted,
             "needs": list(needs_of(own.id, templates, sent)),
+            "counted_ratio": own.counted_ratio,
             "counters": document,
         }
     yield from rows.values()

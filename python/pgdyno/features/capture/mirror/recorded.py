@@ -25,7 +25,7 @@ def rate_of(given: str, captures: Sequence[Path], duration: str | None) -> str:
     """Return the phases of a rate such as `2x` or `flat`.
 
     Args: captures, those of the load; duration, of the measured phase: a longer one repeats the
-    recorded arrivals.
+    recorded arrivals. A recording ends when it is over, and `2x` takes half of its time.
     Raises: SpecError unless the load has one capture, and it has arrivals.
     """
     asked = _SCALED.fullmatch(given.strip())
@@ -35,7 +35,8 @@ def rate_of(given: str, captures: Sequence[Path], duration: str | None) -> str:
             f"--rate {given} needs one capture, whose recorded arrivals it uses.",
             hint="name the file of one capture (-b FILE), or give a number",
         )
-    arrivals = capture_at(captures[0]).arrivals
+    capture = capture_at(captures[0])
+    arrivals = capture.arrivals
     recorded = arrivals.transactions
     mean_tps = sum(recorded) / (len(recorded) * arrivals.interval_s) if recorded else 0.0
     if mean_tps <= 0:
@@ -49,13 +50,22 @@ def rate_of(given: str, captures: Sequence[Path], duration: str | None) -> str:
     if factor <= 0:
         raise SpecError(f"--rate {given}: the factor must be above 0.", hint="--rate 1x")
     steps = [count / arrivals.interval_s * factor for count in recorded]
-    phases = _phases(steps, arrivals.interval_s)
+    is_once = capture.recording is not None
+    phases = _phases(steps, arrivals.interval_s / (factor if is_once else 1))
     length_s = sum(seconds for _, seconds in phases)
     times = 1
-    if duration is not None:
+    if duration is not None and not is_once:
         times = max(1, -(-duration_ns(duration) // round(length_s * 1e9)))
     whole = _within(phases * times, None if duration is None else duration_ns(duration) / 1e9)
     return ",".join(f"{_text(tps)}:{seconds:g}s" for tps, seconds in whole)
+
+
+def options_of(given: str, path: Path) -> dict[str, str]:
+    """Return the options of the program for a rate: transactions begin at their recorded times."""
+    asked = _SCALED.fullmatch(given.strip())
+    if asked is None or asked[1] is None or capture_at(path).recording is None:
+        return {}
+    return {"speed": str(max(1, round(100 * float(asked[1]))))}
 
 
 def _phases(steps: Sequence[float], interval_s: float) -> list[tuple[float, float]]:

@@ -25,6 +25,12 @@ class Described:
         return counters.rows / max(counters.calls, 1)
 
     @property
+    def blocks_per_call(self) -> float:
+        """Return the mean number of blocks."""
+        counters = self.statement.counters
+        return (counters.hit_blocks + counters.read_blocks) / max(counters.calls, 1)
+
+    @property
     def finds_rows(self) -> bool:
         """Return whether a call usually returns or changes rows."""
         return self.rows_per_call >= _FINDS_ROWS

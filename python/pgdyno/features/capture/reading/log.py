@@ -239,6 +239,7 @@ class Logged:
             others = recorder.statements_but({statement.id for statement in statements})
             statements += map(means.counted, others)
             recording = recorder.end()
+        statements = means.with_ratios(statements)
         counters = CountersOfLoad(capture.columns, capture.objects, parsed)
         templates = tuple(counters.shared(templates))
         plain = [item.model_copy(update={"is_broken_by_load": False}) for item in capture.objects]

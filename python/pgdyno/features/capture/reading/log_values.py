@@ -284,8 +284,12 @@ def _element(
         # Names that rows have already, such as that of a queue, are chosen among these.
         is_new = not items <= raw.known
     if column is not None and column.distribution.kind != "array" and not is_new:
-        access = access_of(elements.numbers, column, raw.range)
-        return OfColumn(table=column.table, column=column.column, distribution=access)
+        return OfColumn(
+            table=column.table,
+            column=column.column,
+            distribution=access_of(elements.numbers, column, raw.range),
+            is_not_null=not column.is_not_null and all(None not in part for part in lists),
+        )
     few = slice(10 * len(lists))
     some = replace(
         observed,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from pgdyno.features.capture.model import Counters, Statement
 
@@ -80,6 +81,29 @@ class MeansOfStatements:
         known = {"counters": self.of(text, own), "is_counted": self._total(text) is not None}
         return statement.model_copy(update=known)
 
+    def with_ratios(self, statements: Sequence[Statement]) -> list[Statement]:
+        """Return the statements of a log with the share of their calls that the server counted.
+
+        It may be above 1: then the mean is of earlier calls, too, when tables were smaller. The
+        work of an INSERT of rows does not change.
+        """
+        logged: Counter[int] = Counter()
+        totals = [self._total(own.text) if own.is_counted else None for own in statements]
+        for own, total in zip(statements, totals, strict=True):
+            logged[id(total)] += own.counters.calls
+        made = []
+        for own, total in zip(statements, totals, strict=True):
+            if total is not None and not _adds_rows(own):
+                ratio = total.calls / max(logged[id(total)], 1)
+                own = own.model_copy(update={"counted_ratio": round(ratio, 3)})
+            made.append(own)
+        return made
+
     def _total(self, text: str) -> Counters | None:
         exact, wide = _forms(text)
         return self._totals.get(exact) or self._totals.get(wide)
+
+
+def _adds_rows(statement: Statement) -> bool:
+    text = statement.text.lower()
+    return statement.kind == "insert" and " values" in text and " conflict" not in text

@@ -79,7 +79,9 @@ _FAMILIES = {
 # CHECK constraint, which may forbid negative numbers, it is not negative.
 _CHANGES, _CHANGES_CHECKED = ("-100", "100"), ("0", "100")
 _LIST_LENGTH = Spread(least=1, mean=3, most=10)
-_LIST_LENGTH_MAX = 100.0
+_LIST_LENGTH_MAX = 5_000.0
+# An index of usual size has two or three levels; the row is in one more block.
+_BLOCKS_OF_LOOKUP = 3.0
 
 
 class Sources(KeyFamilies):
@@ -383,8 +385,9 @@ class Sources(KeyFamilies):
             return made
         key = self.key_of(column) or column
         return ListOf(
-            of=source or OfColumn(table=key.table, column=key.column),
-            length=Spread() if source else self._list_length(described),
+            of=source
+            or OfColumn(table=key.table, column=key.column, is_not_null=not key.is_not_null),
+            length=Spread() if source else self._list_length(described, None if is_new else column),
             is_sorted=source is None and not is_new,
         )
 
@@ -524,9 +527,16 @@ class Sources(KeyFamilies):
             made = Constant(value="{}")
         return ListOf(of=made, length=_LIST_LENGTH) if type_.endswith("[]") else made
 
-    @staticmethod
-    def _list_length(described: Described) -> Spread:
+    def _list_length(self, described: Described, column: ColumnShape | None = None) -> Spread:
+        """Return how long a list is: rows a call, by the rows that a value of the column has."""
         rows = described.rows_per_call
+        if described.parsed.aggregates and rows <= 1:
+            # One row is returned, however many are read.
+            rows = described.blocks_per_call / _BLOCKS_OF_LOOKUP
+        if column is not None and column.distribution.distinct > 0:
+            shape = column.distribution
+            known = self._rows.get(column.table, 0.0) * (1 - shape.null_fraction)
+            rows /= max(1.0, known / shape.distinct)
         mean = min(max(rows, 1.0), _LIST_LENGTH_MAX)
         return Spread(least=1, mean=mean, most=ceil(2 * mean - 1))
 

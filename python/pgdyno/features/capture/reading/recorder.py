@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,8 @@ class Recorder:
         self._used: dict[int, dict[int, None]] = defaultdict(dict)
         self._counts = Counter[int]()
         self._sessions: dict[int, int] = {}
+        # Begin of the first and end of the last transaction of each session.
+        self._spans: list[tuple[int, int]] = []
         self._keys: dict[Place, _FamilyKeys] = defaultdict(_FamilyKeys)
         self._waiting: dict[tuple[int, Place], list[ResultPlace]] = defaultdict(list)
         self._made: list[tuple[int, ...]] = []
@@ -103,7 +106,7 @@ class Recorder:
             self._left_out_count += len(whole)
             return
         calls = [call for call, _, _ in whole]
-        session = self._sessions.setdefault(calls[0].session.number, len(self._sessions))
+        session = self._session_of(calls)
         queued: dict[Place, list[ResultPlace]] = defaultdict(list)
         written = []
         used = []
@@ -131,12 +134,14 @@ class Recorder:
         """
         if self._made:
             self._lines.write(_text({"made": self._made}))
+        self._lines.write(_text({"sessions": self._spans}))
         self._lines.write(_text({"end": self._transaction_count}))
         self._lines.close()
         return Recording(
             file=self._path.name,
             transactions=self._transaction_count,
             sessions=len(self._sessions),
+            sessions_at_once=_at_once(self._spans),
             keys=len(self._made),
             left_out_count=self._left_out_count,
             statements=tuple(self._numbers),
@@ -158,6 +163,17 @@ class Recorder:
                 calls, time_us = self._calls[name]
                 counters = Counters(calls=calls, time_ms=time_us / 1000)
                 yield own.model_copy(update={"counters": counters})
+
+    def _session_of(self, calls: Sequence[Call]) -> int:
+        """Return the number of the session of a transaction, whose time it extends."""
+        began_us = calls[0].began_us
+        ended_us = max(call.began_us + (call.duration_us or 0) for call in calls)
+        number = self._sessions.setdefault(calls[0].session.number, len(self._sessions))
+        if number == len(self._spans):
+            self._spans.append((began_us, ended_us))
+        first_us, last_us = self._spans[number]
+        self._spans[number] = min(first_us, began_us), max(last_us, ended_us)
+        return number
 
     def _can_be_repeated(self, call: Call) -> bool:
         """Return whether a call can be sent again, with its own constants if it must be."""
@@ -299,6 +315,12 @@ def _sent_as(call: Call) -> tuple[str, Sequence[Value]]:
     If constants cannot be parameters, the text has them, as the program sent it.
     """
     return call.exact if call.statement.parsed.reason else (call.statement.parsed.text, call.values)
+
+
+def _at_once(spans: Sequence[tuple[int, int]]) -> int:
+    """Return how many of these times overlap at most; at one instant, an end comes first."""
+    changes = sorted([(begin, 1) for begin, _ in spans] + [(end, -1) for _, end in spans])
+    return max(accumulate(change for _, change in changes), default=0)
 
 
 def _note_known(keys: _FamilyKeys, value: str) -> None:
