@@ -146,7 +146,7 @@ def significant(value: float, digits: int = PLAIN_DIGITS) -> str:
 
 def compact_ms(value_ms: float) -> str:
     """Return milliseconds without unit in at most five characters: "0.25", "12", "1,250"."""
-    if value_ms >= 100:
+    if value_ms >= 99.5:
         return f"{value_ms:,.0f}"
     return significant(value_ms, 2) if value_ms >= 0.01 else "<0.01"
 

@@ -15,6 +15,9 @@ from pgdyno.server.grammar import sql_name
 
 _ERRORS_PER_SECOND = 1.0
 _FAILED_RATIO = 0.1
+# These belong to the work of healthy applications, if few transactions end with them: a key that
+# exists, a repeated transaction, a lock that is only tried.
+_ORDINARY = ("23505", "40001", "40P01", "55P03")
 _SESSIONS_PER_SECOND = 20.0
 # A session that makes fewer transactions than this is opened for each request.
 _TRANSACTIONS_EACH = 5.0
@@ -33,7 +36,9 @@ _ERRORS = {
     "57014": ("statements are cancelled, by statement_timeout or by their client", "find them in"
               " the log: they are slower than their limit, and are often sent again"),
     "53300": ("sessions are refused: too many connections", "free connections, or a pooler"),
-    "40001": ("transactions cannot be serialized", "they must be repeated, after a short pause"),
+    "40001": ("transactions cannot be serialized", "repeat them after a short pause; fewer sessions"
+              " should change the same rows at once: SELECT ... FOR UPDATE as the first statement,"
+              " shorter transactions, or READ COMMITTED where it is enough"),
     "55P03": ("lock_timeout ends waits for locks", "see who holds these locks"),
     "25P02": ("statements come after an error in their transaction", "find the first error"),
     "25P03": ("idle_in_transaction_session_timeout ends sessions", "find what the application does"
@@ -43,6 +48,9 @@ _ERRORS = {
     "2200H": ("a sequence has no number left", "ALTER SEQUENCE ... MAXVALUE, and bigint for its"
               " column"),
     "53100": ("the disk is full", "free space on the server's disks"),
+    "53400": ("statements exceed a limit, such as temp_file_limit", "see the limit in the log; the"
+              " statement writes more temporary files than others: pgdyno work-mem, or an index"
+              " in its order"),
     "53200": ("memory ran out, or the table of locks is full", "'out of shared memory' in the log:"
               " a larger max_locks_per_transaction (restart), or fewer partitions in a"
               " transaction; else a smaller work_mem, or fewer sessions"),
@@ -79,9 +87,11 @@ def errors(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     whole = sum(by_code.values())
     made = evidence.grown("database", "xact_commit", "xact_rollback")
     rate = whole / evidence.seconds
-    if not whole or rate < _ERRORS_PER_SECOND or whole < _FAILED_RATIO * made:
+    if rate < _ERRORS_PER_SECOND:
         return
     code = max(by_code, key=lambda sqlstate: by_code[sqlstate])
+    if code in (*_ORDINARY, "") and whole < _FAILED_RATIO * made:
+        return
     if code == "40001" and evidence.grown("conflicts", "cancelled"):
         return  # Recovery cancelled them: another rule says so.
     words, step = _ERRORS.get(code, (f"statements fail: {_meant(code)}", "find them in the log"))

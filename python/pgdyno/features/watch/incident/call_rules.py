@@ -14,12 +14,14 @@ from pgdyno.features.watch.incident.statement_rules import (
     KnownStatements,
     calls_words,
     counts_of,
+    grown_of,
     short_text,
     time_of,
+    triggers_of,
     worth_asking,
 )
-from pgdyno.features.watch.incident.table_facts import StatementFacts
-from pgdyno.quantities import compact_ms, counted, percent, seconds
+from pgdyno.features.watch.incident.table_facts import StatementFacts, TableFacts
+from pgdyno.quantities import compact_ms, counted, percent, plain, seconds
 from pgdyno.server.grammar import sql_name
 
 # Other causes may take more: what such a call does is certain.
@@ -30,6 +32,10 @@ _CALLS_MIN = 10
 LONG_S = 30.0
 _ROWS_MANY = 10_000
 _BLOCKS_MANY = 200
+_REPORTS_MAX = 1.1
+_OFTEN = 10.0
+_INDEXES_MANY = 8
+_HOT_RATIO = 0.5
 _CPU_MS_MIN = 5.0
 # At most this part of the CPU time of a call is execution; the rest comes before.
 _EXECUTED_RATIO = 1 / 3
@@ -48,7 +54,8 @@ _VERB = re.compile(r"(?>\s+|\(|--[^\n]*|/\*.*?\*/)*+(\w+)", re.DOTALL)
 class MeanCall:
     """What one call of a statement does. `cpu_ms`: sampled without a wait, also before execution.
 
-    `cpu_sessions_count`: sessions on a CPU at one moment, of all statements.
+    `cpu_sessions_count`: sessions on a CPU at one moment, of all statements. `sessions_count`: that
+    execute it at one moment. `hot_ratio`: share of updates of its table that changed no index.
     """
 
     text: str
@@ -62,6 +69,8 @@ class MeanCall:
     cpu_ratio: float
     cpu_sessions_count: float
     calls_per_s: float
+    sessions_count: float
+    hot_ratio: float
     facts: StatementFacts | None
 
 
@@ -115,7 +124,7 @@ def long_statements(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
             continue
         parts = restricted(text)
         shape = next(iter(parts.shapes), None) if parts else None
-        [table] = parts.tables[:1] if parts else [("", "")]
+        table = next(iter(parts.tables), ("", "")) if parts else ("", "")
         why, step = shape.words(sql_name(*table)) if shape else ("", "EXPLAIN it, on a copy first")
         said = f"{session_name(row)} has been executing one statement for {seconds(round(age_s))}"
         yield IncidentFinding(
@@ -134,7 +143,7 @@ def long_statements(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
 
 def _call(evidence: IncidentEvidence, known: KnownStatements, query: int) -> MeanCall | None:
     """Return the average call; None if the counts cover too little of the watch."""
-    counts = counts_of(evidence, query)
+    counts, facts = counts_of(evidence, query), known.facts.get(query)
     original = known.texts.get(query, "")
     text = " ".join(original.split())
     if counts is None or counts["calls"] < _CALLS_MIN or not text:
@@ -157,7 +166,9 @@ def _call(evidence: IncidentEvidence, known: KnownStatements, query: int) -> Mea
         cpu_ratio=on_cpu / max(sum(events.values()), 1),
         cpu_sessions_count=evidence.in_events("".__eq__) / evidence.seconds,
         calls_per_s=per_second,
-        facts=known.facts.get(query),
+        sessions_count=time_of(evidence, query)[0] / evidence.seconds,
+        hot_ratio=_hot_ratio(evidence, facts.written) if facts and facts.written else 1.0,
+        facts=facts,
     )
 
 
@@ -186,30 +197,82 @@ def _returns_much(call: MeanCall) -> CallMeaning | None:
         return None
     return CallMeaning(
         "many rows are returned",
-        f"returns {call.rows_count:,.0f} rows in each call, {call.calls_per_s:.2g} calls/s",
+        f"returns {call.rows_count:,.0f} rows in each call, {plain(call.calls_per_s)} calls/s",
         "let the server choose the rows (WHERE, LIMIT), and name the columns that are needed",
     )
 
 
 def _counts_all(call: MeanCall) -> CallMeaning | None:
     facts = call.facts
-    if facts is None or not facts.parts.sums or not facts.parts.takes_all:
+    if facts is None or not facts.parts.sums or not facts.knows_all or len(facts.tables) != 1:
         return None
-    if len(facts.parts.tables) != 1 or len(facts.tables) != 1 or call.blocks_count < _BLOCKS_MANY:
+    parts, [table] = facts.parts, facts.tables
+    if call.blocks_count < max(_BLOCKS_MANY, table.pages_count / 2):
         return None
-    rows = max(facts.tables[0].rows_count, 0.0)
+    # One session that reads a whole table is a report.
+    if not (parts.takes_all and not parts.groups) and (
+        call.sessions_count < _REPORTS_MAX or call.calls_per_s < _OFTEN
+    ):
+        return None
+    step = (
+        "ask less often; keep the number in a separate row; or an estimate: reltuples of pg_class"
+    )
+    if parts.groups or not parts.takes_all:
+        step = "ask less often; or keep the result: a table of sums, or a materialized view"
+    restricted_by = [column.condition.indexed for column in table.columns if not column.index]
+    if restricted_by:
+        step += "; if the condition fits few rows, CREATE INDEX CONCURRENTLY ON"
+        step += f" {table.name} ({restricted_by[0]}), on a copy first"
+    for shape in table.shapes[:1]:
+        why, other = shape.shape.words(table.name, shape.index)
+        step = f"{why}: {other}; else {step}"
     return CallMeaning(
         "a whole table is counted",
-        f"counts or sums all {rows:,.0f} rows of {facts.tables[0].name} in each call,"
-        f" {call.calls_per_s:.2g} calls/s",
-        "ask less often; keep the number in a separate row; or an estimate: reltuples of pg_class",
+        f"counts or sums all {max(table.rows_count, 0.0):,.0f} rows of {table.name} in each call,"
+        f" {plain(call.calls_per_s)} calls/s"
+        if parts.takes_all
+        else f"reads all {max(table.rows_count, 0.0):,.0f} rows of {table.name} in each call to"
+        f" count or sum a part of them, {plain(call.calls_per_s)} calls/s",
+        step,
     )
+
+
+def _writes_indexes(call: MeanCall) -> CallMeaning | None:
+    """Return the meaning of a statement whose rows get an entry in each of many indexes."""
+    table = call.facts.written if call.facts else None
+    if table is None or table.index_count < _INDEXES_MANY or call.rows_count < 0.5:
+        return None
+    blocks_each = call.blocks_count / call.rows_count
+    if blocks_each < table.index_count or call.verb not in ("INSERT", "UPDATE"):
+        return None
+    said = f"for each row, {table.index_count} indexes of {table.name} get an entry"
+    step = "drop indexes that nobody needs: idx_scan of pg_stat_user_indexes, on the standbys, too"
+    if call.verb == "UPDATE":
+        if not table.changed_indexes or call.hot_ratio > _HOT_RATIO:
+            return None
+        few = table.changed_indexes[:3]
+        names = ", ".join(few) + ", ..." * (len(table.changed_indexes) > len(few))
+        said += f", because it changes a column of {names} (no HOT update)"
+        step = f"drop {names} if nobody needs it (idx_scan of pg_stat_user_indexes), or do not"
+        step += " change this column so often; then a smaller fillfactor keeps updates HOT"
+    return CallMeaning("many indexes are written", f"{said}: {blocks_each:,.0f} blocks a row", step)
+
+
+def _hot_ratio(evidence: IncidentEvidence, table: TableFacts) -> float:
+    updated = grown_of(evidence, table, "rows_updated")
+    return grown_of(evidence, table, "rows_hot_updated") / updated if updated else 1.0
 
 
 def _computes(call: MeanCall) -> CallMeaning | None:
     # If sessions wait for a core, a call lasts longer and computes as little.
     own_ms = call.exec_ms / max(1.0, call.cpu_sessions_count)
     if call.cpu_ratio < _ON_CPU_RATIO or own_ms < _CPU_MS_MIN:
+        return None
+    # Blocks of temporary tables are counted elsewhere; most of these tables are not known any more.
+    if call.facts is not None and (
+        not call.facts.knows_all
+        or any(table.schema.startswith("pg_temp") for table in call.facts.tables)
+    ):
         return None
     # A join of a large table with itself computes much, too.
     if call.blocks_count >= _BLOCKS_MANY or own_ms < _MS_PER_PIECE * (
@@ -218,7 +281,7 @@ def _computes(call: MeanCall) -> CallMeaning | None:
         return None
     reason = "a function or an expression in it"
     if call.verb in _CHANGING:
-        reason = "a trigger, a check or a default"
+        reason = triggers_of(call.facts) or "a trigger, a check or a default"
     return CallMeaning(
         "computing",
         f"uses the CPU for {compact_ms(call.exec_ms)} ms, and reads only"
@@ -228,4 +291,4 @@ def _computes(call: MeanCall) -> CallMeaning | None:
     )
 
 
-_MEANINGS = (_planned, _returns_much, _counts_all, _computes)
+_MEANINGS = (_planned, _returns_much, _counts_all, _writes_indexes, _computes)

@@ -1,6 +1,6 @@
 """Which columns of which tables a statement restricts, by PostgreSQL's own grammar.
 
-Limits: columns inside subqueries, OR and expressions of several columns are left out.
+Limits: columns inside OR and expressions of several columns are left out.
 """
 
 from __future__ import annotations
@@ -13,24 +13,33 @@ import pgparse
 
 from pgdyno.features.watch.incident.shapes import (
     COMPARED,
+    WHOLE_PART,
     SeenShape,
     ShapeMeaning,
     order_of,
+    references,
     shapes_of,
 )
 from pgdyno.server.grammar import sql_name
 
 _KINDS = frozenset(("AEXPR_OP", "AEXPR_OP_ANY", "AEXPR_IN", "AEXPR_BETWEEN"))
-_STATEMENTS = ("SelectStmt", "UpdateStmt", "DeleteStmt")
 # If a statement has one of these, the number of rows that it returns says nothing about its filter.
-_SUMMING = frozenset(("groupClause", "distinctClause", "setOperations"))
-_AGGREGATES = frozenset(
+_SUMMING = frozenset(("groupClause", "distinctClause"))
+_EXTREMES = frozenset(("min", "max"))
+_AGGREGATES = _EXTREMES | frozenset(
     (
-        *("count", "sum", "avg", "min", "max", "array_agg", "string_agg", "bool_and", "bool_or"),
+        *("count", "sum", "avg", "array_agg", "string_agg", "bool_and", "bool_or"),
         *("every", "json_agg", "jsonb_agg", "json_object_agg", "jsonb_object_agg", "stddev"),
         *("variance", "percentile_cont", "percentile_disc"),
     )
 )
+# Conditions on one column without a value: its name stands for the braces.
+_TESTS = {
+    "IS_NULL": "{} IS NULL", "IS_NOT_NULL": "{} IS NOT NULL", "IS_TRUE": "{} IS TRUE",
+    "IS_NOT_TRUE": "{} IS NOT TRUE", "IS_FALSE": "{} IS FALSE", "IS_NOT_FALSE": "{} IS NOT FALSE",
+}  # fmt: skip
+# The names in a FROM, also those around a subquery; None is not a table, such as a part of WITH.
+Names = Mapping[str, tuple[str, str] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +47,9 @@ class ColumnCondition:
     """A restricted column. `table` is "" if the statement does not say which table has it.
 
     `function`: a function of one argument around the column, "" without one. `operator`: = for all
-    forms of equality. `values`: with how many values it is compared; None if a list's length is not
-    known.
+    forms of equality; "{} IS NULL" and the like for a condition without a value. `values`: with how
+    many values it is compared; None if a list's length is not known. `is_join`: it is compared with
+    a column, or with the rows of a subquery.
     """
 
     schema: str
@@ -48,12 +58,18 @@ class ColumnCondition:
     operator: str
     function: str = ""
     values: int | None = 1
+    is_join: bool = False
 
     @property
     def indexed(self) -> str:
         """Return what an index would have to begin with."""
         column = sql_name(self.column)
         return f"{sql_name(self.function)}({column})" if self.function else column
+
+    @property
+    def predicate(self) -> str:
+        """Return the condition itself if it has no value, as for a partial index; "" if it has."""
+        return self.operator.format(sql_name(self.column)) if "{}" in self.operator else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +96,11 @@ class ShapedColumn:
 class Restricted:
     """The tables of a statement (schema or "", name) and the conditions on their columns.
 
-    `sums`: it counts, sums or compares what it finds. `limits`: it has LIMIT. `skips`: OFFSET.
-    `columns`: names of all columns in it. `shapes`: conditions that no ordinary index helps.
-    `takes_all`: no condition leaves out a row.
+    Subqueries, WITH and both sides of UNION are parts of it. `sums`: it counts, sums or compares
+    what it finds. `limits`: it has LIMIT. `skips`: OFFSET. `sorts`: ORDER BY. `groups`: GROUP BY
+    or DISTINCT. `columns`: names of all columns in it. `shapes`: conditions that no ordinary index
+    helps. `takes_all`: no condition leaves out a row. `first_of`: the column whose smallest or
+    largest value it asks for. `written`: the table that it changes. `changed`: columns of SET.
     """
 
     tables: tuple[tuple[str, str], ...]
@@ -90,14 +108,27 @@ class Restricted:
     sums: bool
     limits: bool
     skips: bool
+    sorts: bool = False
+    groups: bool = False
     columns: frozenset[str] = frozenset()
     shapes: tuple[ShapedColumn, ...] = ()
     takes_all: bool = False
+    first_of: ColumnCondition | None = None
+    written: tuple[str, str] | None = None
+    changed: frozenset[str] = frozenset()
 
     @property
     def returns_what_it_finds(self) -> bool:
         """Return whether its rows are all that it finds."""
-        return not self.sums and not self.limits
+        return not self.sums and not self.limits and not self.skips
+
+    @property
+    def needs_what_it_returns(self) -> bool:
+        """Return whether a call that reads a whole table needs no more rows than it returns.
+
+        With LIMIT alone, a call reads on because the rows that it finds are too few.
+        """
+        return not self.sums and not self.skips and not (self.limits and self.sorts)
 
 
 def restricted(text: str) -> Restricted | None:
@@ -107,71 +138,164 @@ def restricted(text: str) -> Restricted | None:
         [(kind, tree)] = parsed["stmt"].items()
     except (pgparse.PGQueryError, RecursionError, ValueError, KeyError):
         return None
-    if kind not in _STATEMENTS:
+    if kind not in ("SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt"):
         return None
-    named: dict[str, tuple[str, str]] = {}
-    conditions: list[Any] = [tree.get("whereClause")]
-    for item in (*tree.get("fromClause", ()), *tree.get("usingClause", ())):
-        conditions += _from(item, named)
-    if "relation" in tree:
-        _named({"RangeVar": tree["relation"]}, named)
-    conditions_found = [made for part in conditions for made in _conditions(part, named)]
-    if not named:
+    reader = _StatementReader()
+    relation = tree.get("relation")
+    names = reader.read(tree if kind != "InsertStmt" else _select_of(tree), {})
+    written = (relation.get("schemaname", ""), relation["relname"]) if relation else None
+    if not reader.tables and not written:
         return None
-    sums = any(tree.get(name) for name in _SUMMING) or _calls_aggregate(tree.get("targetList"))
+    changed = (item["ResTarget"]["name"] for item in tree.get("targetList", ()) if relation)
     return Restricted(
-        tuple(dict.fromkeys(named.values())),
-        tuple(conditions_found),
-        sums=sums,
-        limits=bool(tree.get("limitCount")),
+        tuple(dict.fromkeys(reader.tables)),
+        tuple(reader.conditions),
+        sums=reader.sums,
+        limits=reader.limits,
         skips=bool(tree.get("limitOffset")),
+        sorts=bool(tree.get("sortClause")),
+        groups=bool(tree.get("groupClause") or tree.get("distinctClause")),
         columns=frozenset(_columns(tree)),
-        shapes=tuple(
-            _shaped(shape, named)
-            for shape in (
-                *(shape for part in conditions for shape in shapes_of(part)),
-                *order_of(tree),
-            )
-        ),
-        takes_all=not any(conditions) and not tree.get("groupClause"),
+        shapes=(*reader.shapes, *(_shaped(shape, names) for shape in order_of(tree))),
+        takes_all=not reader.leaves_out and not tree.get("groupClause"),
+        first_of=_first_of(tree, names),
+        written=written,
+        changed=frozenset(changed) if kind == "UpdateStmt" else frozenset(),
     )
 
 
-def _shaped(shape: SeenShape, named: Mapping[str, tuple[str, str]]) -> ShapedColumn:
-    column = shape.reference and _column({"ColumnRef": shape.reference}, named, "=")
+def _select_of(insert: Mapping[str, Any]) -> Mapping[str, Any]:
+    select: Mapping[str, Any] = insert.get("selectStmt", {}).get("SelectStmt", {})
+    if "withClause" in insert:
+        return {**select, "withClause": insert["withClause"]}
+    return select
+
+
+class _StatementReader:
+    """Reads a statement from its outer query to its inner ones."""
+
+    def __init__(self) -> None:
+        self.tables: list[tuple[str, str]] = []
+        self.conditions: list[ColumnCondition] = []
+        self.shapes: list[ShapedColumn] = []
+        self.sums = self.limits = self.leaves_out = False
+
+    def read(self, tree: Mapping[str, Any], around: Names, *, is_value: bool = False) -> Names:
+        """Read a query; return the names in it. Args: is_value, its rows become no rows outside."""
+        names: dict[str, tuple[str, str] | None] = {}
+        clause = tree.get("withClause", {})
+        parts = [part["CommonTableExpr"] for part in clause.get("ctes", ())]
+        if clause.get("recursive"):
+            around = {**around, **dict.fromkeys(part["ctename"] for part in parts)}
+        for part in parts:
+            self._read_inner(part["ctequery"], around, is_value=is_value)
+            around = {**around, part["ctename"]: None}
+        quals = [tree.get("whereClause")]
+        for item in (*tree.get("fromClause", ()), *tree.get("usingClause", ())):
+            quals += self._from(item, names, around, is_value=is_value)
+        if "relation" in tree:
+            self._named(tree["relation"], names, around)
+        seen = {**around, **names}
+        local = names if names else {"": None}
+        for part in filter(None, quals):
+            self.conditions += _conditions(part, seen, local)
+            self.shapes += (_shaped(shape, seen, local) for shape in shapes_of(part))
+        if not is_value:
+            self.leaves_out |= any(quals)
+            self.sums |= any(tree.get(name) for name in _SUMMING)
+            # UNION ALL leaves out nothing.
+            self.sums |= tree.get("op", "SETOP_NONE") != "SETOP_NONE" and not tree.get("all")
+            self.sums |= _calls(tree.get("targetList"), _AGGREGATES)
+            self.limits |= bool(tree.get("limitCount"))
+        self.shapes += (
+            ShapedColumn(WHOLE_PART, part["ctename"])
+            for part in parts
+            if part.get("ctematerialized") == "CTEMaterializeAlways"
+            and any(quals)
+            and not next(iter(part["ctequery"].values())).get("whereClause")
+        )
+        for side in ("larg", "rarg"):
+            if side in tree:
+                self.read(tree[side], around, is_value=is_value)
+        for inner in _subqueries([quals, tree.get("targetList"), tree.get("havingClause")]):
+            self._read_inner(inner, seen, is_value=True)
+        return local
+
+    def _read_inner(self, query: Mapping[str, Any], around: Names, *, is_value: bool) -> None:
+        for kind, tree in query.items():
+            if kind == "SelectStmt":
+                self.read(tree, around, is_value=is_value)
+
+    def _from(
+        self,
+        item: Mapping[str, Any],
+        names: dict[str, tuple[str, str] | None],
+        around: Names,
+        *,
+        is_value: bool,
+    ) -> Iterator[Any]:
+        """Yield the conditions of joins; put tables into `names`, by the name that columns use."""
+        [(kind, part)] = item.items()
+        if kind == "JoinExpr":
+            yield from self._from(part["larg"], names, around, is_value=is_value)
+            yield from self._from(part["rarg"], names, around, is_value=is_value)
+            yield part.get("quals")
+        elif kind == "RangeVar":
+            self._named(part, names, around)
+        else:
+            if kind == "RangeSubselect":
+                inner = {**around, **names} if part.get("lateral") else around
+                self._read_inner(part["subquery"], inner, is_value=is_value)
+            names[part.get("alias", {}).get("aliasname", kind)] = None
+
+    def _named(
+        self, table: Mapping[str, Any], names: dict[str, tuple[str, str] | None], around: Names
+    ) -> None:
+        schema, name = table.get("schemaname", ""), table["relname"]
+        alias = table.get("alias", {}).get("aliasname", name)
+        is_part = not schema and name in around and around[name] is None
+        names[alias] = None if is_part else (schema, name)
+        if not is_part:
+            self.tables.append((schema, name))
+
+
+def _shaped(shape: SeenShape, names: Names, local: Names | None = None) -> ShapedColumn:
+    reference = shape.reference and {"ColumnRef": shape.reference}
+    column = reference and _column(reference, names, local or names, "=")
     if not column:
         return ShapedColumn(shape.meaning, shape.detail)
     return ShapedColumn(shape.meaning, shape.detail, column.table, column.column)
 
 
-def _from(item: Mapping[str, Any], named: dict[str, tuple[str, str]]) -> Iterator[Any]:
-    """Yield the conditions of joins; put tables into `named`, by the name that columns use."""
-    if "JoinExpr" in item:
-        join = item["JoinExpr"]
-        yield from _from(join["larg"], named)
-        yield from _from(join["rarg"], named)
-        yield join.get("quals")
-    else:
-        _named(item, named)
+def _first_of(tree: Mapping[str, Any], names: Names) -> ColumnCondition | None:
+    """Return the column of ORDER BY ... LIMIT, or the one of min or max alone."""
+    order, targets = tree.get("sortClause", ()), tree.get("targetList", ())
+    if tree.get("groupClause") or tree.get("distinctClause") or len(names) != 1:
+        return None
+    if order and tree.get("limitCount"):
+        return _column(order[0]["SortBy"]["node"], names, names, "<")
+    call = targets[0].get("ResTarget", {}).get("val", {}) if len(targets) == 1 else {}
+    if not _calls(call, _EXTREMES):
+        return None
+    return _column(next(iter(call["FuncCall"].get("args", ())), None), names, names, "<")
 
 
-def _named(item: Mapping[str, Any], named: dict[str, tuple[str, str]]) -> None:
-    table = item.get("RangeVar")
-    if table is not None:
-        name = table.get("alias", {}).get("aliasname", table["relname"])
-        named[name] = (table.get("schemaname", ""), table["relname"])
-
-
-def _conditions(
-    part: Mapping[str, Any] | None, named: Mapping[str, tuple[str, str]]
-) -> Iterator[ColumnCondition]:
-    if not part:
+def _conditions(part: Mapping[str, Any], names: Names, local: Names) -> Iterator[ColumnCondition]:
+    [(kind, expression)] = list(part.items())[:1]
+    if kind == "BoolExpr" and expression["boolop"] == "AND_EXPR":
+        for inner in expression["args"]:
+            yield from _conditions(inner, names, local)
         return
-    if "BoolExpr" in part and part["BoolExpr"]["boolop"] == "AND_EXPR":
-        for inner in part["BoolExpr"]["args"]:
-            yield from _conditions(inner, named)
-    expression = part.get("A_Expr")
-    if expression is None or expression["kind"] not in _KINDS:
+    if (test := _test(kind, expression)) is not None:
+        made = _column(test[0], names, local, test[1])
+        if made is not None and not made.function:
+            yield made
+        return
+    if kind == "SubLink" and expression.get("subLinkType") == "ANY_SUBLINK":
+        made = _column(expression.get("testexpr"), names, local, "=")
+        if made is not None:
+            yield replace(made, is_join=True)
+    if kind != "A_Expr" or expression["kind"] not in _KINDS:
         return
     values: int | None = 1
     if expression["kind"] != "AEXPR_OP":
@@ -186,33 +310,60 @@ def _conditions(
     right = expression.get("rexpr")
     # An index on an array does not find its members.
     is_member = expression["kind"] == "AEXPR_OP_ANY" and "ColumnRef" in (right or ())
-    for side in (expression.get("lexpr"), None if is_member else right):
-        made = _column(side, named, operator)
-        if made is not None:
-            yield replace(made, values=values)
+    sides = (expression.get("lexpr"), None if is_member else right)
+    is_join = all(next(references(side), None) is not None for side in sides)
+    for side in sides:
+        if made := _column(side, names, local, operator):
+            yield replace(made, values=values, is_join=is_join)
+
+
+def _test(kind: str, part: Any) -> tuple[Any, str] | None:
+    """Return the tested expression and the test, if a condition has no value."""
+    if kind in ("NullTest", "BooleanTest"):
+        test = _TESTS.get(part.get("nulltesttype") or part.get("booltesttype"))
+        return (part["arg"], test) if test else None
+    if kind == "ColumnRef":
+        return {kind: part}, "{}"
+    if kind == "BoolExpr" and part["boolop"] == "NOT_EXPR" and "ColumnRef" in part["args"][0]:
+        return part["args"][0], "NOT {}"
+    return None
 
 
 def _column(
-    side: Any, named: Mapping[str, tuple[str, str]], operator: str, function: str = ""
+    side: Any, names: Names, local: Names, operator: str, function: str = ""
 ) -> ColumnCondition | None:
     if not isinstance(side, Mapping):
         return None
     call = side.get("FuncCall")
     if call is not None and not function and len(call.get("args", ())) == 1:
         name = call["funcname"][-1].get("String", {}).get("sval", "")
-        return _column(call["args"][0], named, operator, name)
+        return _column(call["args"][0], names, local, operator, name)
     fields = [
         field.get("String", {}).get("sval") for field in side.get("ColumnRef", {}).get("fields", ())
     ]
     if not fields or None in fields:
         return None
-    if len(fields) == 1:
-        schema, table = next(iter(named.values())) if len(named) == 1 else ("", "")
-    else:
-        schema, table = named.get(fields[-2], ("", ""))
-        if not table:
-            return None  # A column of a query around this one.
-    return ColumnCondition(schema, table, fields[-1], operator, function)
+    place: tuple[str, str] | None = ("", "")
+    if len(fields) > 1:
+        place = names.get(fields[-2])
+    elif len(local) == 1:
+        [place] = local.values()
+    if place is None:
+        return None  # Not of a table.
+    return ColumnCondition(*place, fields[-1], operator, function)
+
+
+def _subqueries(part: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the subqueries in expressions, without those inside of them."""
+    if isinstance(part, Mapping):
+        for name, inner in part.items():
+            if name == "subselect":
+                yield inner
+            else:
+                yield from _subqueries(inner)
+    elif isinstance(part, list):
+        for inner in part:
+            yield from _subqueries(inner)
 
 
 def _columns(part: Any) -> Iterator[str]:
@@ -228,12 +379,13 @@ def _columns(part: Any) -> Iterator[str]:
             yield from _columns(inner)
 
 
-def _calls_aggregate(part: Any) -> bool:
+def _calls(part: Any, functions: frozenset[str]) -> bool:
+    """Return whether a part calls one of these functions, outside of its subqueries."""
     if isinstance(part, Mapping):
         call = part.get("FuncCall")
         if call is not None:
             name = call["funcname"][-1].get("String", {}).get("sval", "")
-            if name in _AGGREGATES or call.get("agg_star"):
+            if (name in functions or call.get("agg_star")) and not call.get("over"):
                 return True
-        return any(_calls_aggregate(inner) for inner in part.values())
-    return isinstance(part, list) and any(_calls_aggregate(inner) for inner in part)
+        return any(_calls(inner, functions) for key, inner in part.items() if key != "subselect")
+    return isinstance(part, list) and any(_calls(inner, functions) for inner in part)

@@ -13,6 +13,8 @@ from typing import Any
 
 from pgdyno.features.watch.incident.queues import LockQueues
 from pgdyno.features.watch.tally import Tally
+from pgdyno.observe.sql.objects import TablesCollector
+from pgdyno.observe.sql.statements import StatementsCollector
 
 Row = Mapping[str, Any]
 Session = tuple[str, str, int]
@@ -36,6 +38,8 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "pooler": ("database", "user"),
 }
 TAKEN = (*_KEYS, "lock_queues", "log")
+# If a sample has fewer rows, none was left out: what the next one adds was counted from zero.
+_ROWS_MAX = {"statements": StatementsCollector.rows_max, "tables": TablesCollector.rows_max}
 _KEYS_MAX = 2_000
 
 
@@ -71,6 +75,7 @@ class IncidentEvidence:
             name: {} for name in _KEYS
         }
         self._last_ns: Counter[str] = Counter()
+        self._last_count: Counter[str] = Counter()
         self._samples: Counter[str] = Counter()
         self._busy_workers_count = 0
         # Errors in the server's log; "" if the log does not have the SQLSTATE.
@@ -90,7 +95,9 @@ class IncidentEvidence:
         if collector not in TAKEN or not rows:
             return
         with self.lock:
+            before_ns, before_count = self._last_ns[collector], self._last_count[collector]
             self._last_ns[collector] = int(rows[0]["time_ns"])
+            self._last_count[collector] = len(rows)
             self._began_ns = self._began_ns or int(rows[0]["time_ns"])
             self._samples[collector] += 1
             if collector == "lock_queues":
@@ -104,8 +111,10 @@ class IncidentEvidence:
                 place = tuple(row[name] for name in names)
                 seen = kept.get(place)
                 if seen is None:
+                    is_new = 0 < before_count < _ROWS_MAX.get(collector, 0)
+                    base = {**dict.fromkeys(row, 0), "time_ns": before_ns} if is_new else row
                     if len(kept) < _KEYS_MAX:
-                        kept[place] = SeenRows(row, row, row)
+                        kept[place] = SeenRows(base, row, base)
                     continue
                 if _was_reset(seen.last, row):
                     seen.first = seen.last = row

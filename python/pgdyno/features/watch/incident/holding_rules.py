@@ -11,7 +11,6 @@ from pgdyno.quantities import count, counted, percent, seconds
 
 _IDLE_NS = 10_000_000_000
 _LONG_NS = 300_000_000_000
-_PREPARED_NS = 60_000_000_000
 # Rows that nobody may remove until the oldest transaction has ended.
 _HELD_XIDS = 100_000
 _FEW_XIDS = 1_000
@@ -157,15 +156,20 @@ def _harm(row: Row, evidence: IncidentEvidence) -> str | None:
         if number(row, "state_age_ns") < _IDLE_NS:
             return None
     elif kind == "prepared transaction":
-        if age_ns < _PREPARED_NS and xids < _HELD_XIDS:
+        if age_ns < _IDLE_NS and xids < _HELD_XIDS:
             return None
     elif xids < _HELD_XIDS and not (age_ns >= _LONG_NS and _dead(evidence)):
         return None
     dead = _dead(evidence)
+    keeps = (
+        "its locks, also over a restart"
+        if kind == "prepared transaction"
+        else ("its connection and its locks")
+    )
     if xids < _FEW_XIDS and not dead:
-        return "it keeps its connection and its locks; it hardly keeps dead rows yet"
+        return f"it keeps {keeps}; it hardly keeps dead rows yet"
     if not xids:
-        return f"it keeps its connection and its locks; {dead}"
+        return f"it keeps {keeps}; {dead}"
     words = f"no dead row of the last {counted(int(xids), 'transaction')} can be removed"
     return words + (f"; {dead}" if dead else "")
 

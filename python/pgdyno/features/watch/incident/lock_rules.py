@@ -28,10 +28,24 @@ _CONTENTION_STEPS = (
      " listeners poll"),
     ("an advisory lock", "hold it for a shorter time, let fewer sessions take turns, or"
      " pg_try_advisory_lock and other work meanwhile"),
-    ("table ", "run what takes the whole table less often, or in a form that lets others read:"
-     " REFRESH ... CONCURRENTLY, DELETE for TRUNCATE"),
-    ("", "let transactions lock these rows last and end at once"),
+    ("table ", "run what takes the whole table less often, or in a form that lets others read"),
+    ("", "let transactions lock these rows last and end at once; a counter can be several rows,"
+     " which are added up when read"),
 )  # fmt: skip
+# What lets others work meanwhile, by the beginning of the statement that locks a whole table.
+_GENTLER = {
+    "CREATE": "CREATE INDEX CONCURRENTLY lets others write",
+    "REINDEX": "REINDEX ... CONCURRENTLY lets others read and write",
+    "VACUUM": "plain VACUUM, or pg_repack, lets others work; VACUUM FULL does not",
+    "CLUSTER": "pg_repack lets others work; CLUSTER does not",
+    "REFRESH": "REFRESH MATERIALIZED VIEW CONCURRENTLY lets others read (it needs a unique index)",
+    "TRUNCATE": "DELETE in batches lets others work; or drop old partitions at a quiet time",
+    "ALTER": "change a large table in steps: a new column, filled in batches; constraints NOT"
+    " VALID, then VALIDATE",
+    "LOCK": "SELECT ... FOR UPDATE locks rows in place of the table",
+}
+_QUEUE = re.compile(r"\bLIMIT\b.*\bFOR (NO KEY )?UPDATE\b(?! SKIP LOCKED)", re.IGNORECASE)
+_QUEUE_STEP = "FOR UPDATE SKIP LOCKED lets each session take another row"
 # An IPv4 or IPv6 address with a port.
 _ADDRESS = re.compile(r"[0-9a-f.:]+:\d+")
 _NUMBER = re.compile(r"[\W_]*\d+$")
@@ -39,7 +53,7 @@ _NUMBER = re.compile(r"[\W_]*\d+$")
 
 def blockers(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     """Yield a finding for each holder behind which somebody waited for at least 2 s."""
-    long = [queue for queue in evidence.queues.all() if queue.longest_ns >= _LONG_NS]
+    long = [queue for queue in evidence.queues.all() if _is_long(queue)]
     for queue in long[:_FINDINGS_MAX]:
         yield _blocker(queue, evidence)
 
@@ -47,11 +61,11 @@ def blockers(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
 def contention(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     """Yield a finding if short waits for locks take much of DB time."""
     queues = evidence.queues.all()
-    long_s = sum(queue.lost_ns / 1e9 for queue in queues if queue.longest_ns >= _LONG_NS)
+    long_s = sum(queue.lost_ns / 1e9 for queue in queues if _is_long(queue))
     short = [
         queue
         for queue in queues
-        if queue.longest_ns < _LONG_NS
+        if not _is_long(queue)
         and any(wait.row["locked"] != "extend" for wait in queue.waits.values())
     ]
     # Another rule has the lock of a table that grows.
@@ -62,7 +76,7 @@ def contention(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
         return
     rows = (wait.row for queue in short for wait in queue.waits.values())
     waits = [row for row in rows if row["locked"] != "extend"]
-    wanted = _wanted(waits)
+    wanted = _wanted(waits).replace("its transaction", "another transaction")
     texts = Counter(str(row["statement"]) for row in waits if row["statement"])
     longest_ns = max(queue.longest_ns for queue in short)
     yield IncidentFinding(
@@ -73,21 +87,47 @@ def contention(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
         lost_s=lost_s,
         share_ratio=share,
         lines=(*(f"mostly {text}" for text, _ in texts.most_common(1)), *_mostly_behind(short)),
-        next_step=next(step for name, step in _CONTENTION_STEPS if name in wanted),
+        next_step=_step_of_many(wanted, texts, short),
         answer=f"sessions wait for {wanted} for {percent(share)} of DB time",
     )
 
 
+def _is_long(queue: Queue) -> bool:
+    """Return whether one holder made others wait for long.
+
+    Where sessions take turns, each waits for long although none holds for long.
+    """
+    return min(queue.longest_ns, queue.held_ns) >= _LONG_NS
+
+
+def _step_of_many(wanted: str, texts: Counter[str], queues: Sequence[Queue]) -> str:
+    """Return what to do about many short waits."""
+    step = next(step for name, step in _CONTENTION_STEPS if name in wanted)
+    if any(_QUEUE.search(text) for text, _ in texts.most_common(1)):
+        return _QUEUE_STEP
+    if gentler := next(filter(None, map(_gentler, queues)), ""):
+        return f"{step}: {gentler}"
+    return step
+
+
+def _gentler(queue: Queue) -> str:
+    """Return which statement would let others work, if the holder's one locks a whole table."""
+    verb, *_ = [*str(queue.holder["statement"]).split(), ""]
+    modes = {wait.row["mode"] for wait in queue.waits.values() if wait.row["locked"] == "relation"}
+    return _GENTLER.get(verb.upper(), "") if any(map(_is_of_rows, modes)) else ""
+
+
 def _mostly_behind(queues: Sequence[Queue]) -> Iterator[str]:
-    """Yield who held the locks for the longest time, if the waiters have another statement."""
+    """Yield who held the locks for the longest time, of those with another statement."""
     held: Counter[tuple[str, str]] = Counter()
+    waiting = {_short_statement(wait.row) for queue in queues for wait in queue.waits.values()}
     for queue in queues:
         name = _pool(str(queue.holder["application"] or queue.holder["backend_type"]))
-        held[name, _short_statement(queue.holder)] += round(queue.lost_ns)
-    waiting = {_short_statement(wait.row) for queue in queues for wait in queue.waits.values()}
+        text = _short_statement(queue.holder)
+        if text not in waiting or _gentler(queue):
+            held[name, text] += round(queue.lost_ns)
     for (name, text), _ in held.most_common(1):
-        if text not in waiting:
-            yield f"mostly behind {name}: {text}"
+        yield f"mostly behind {name}: {text}"
 
 
 def _is_contended(event: str) -> bool:
@@ -154,7 +194,9 @@ def _blocker(queue: Queue, evidence: IncidentEvidence) -> IncidentFinding:
         share_ratio=evidence.share(lost_s),
         is_over=is_over,
         lines=(*_statement_line(holder), *address_line(holder), *_tree(queue)),
-        next_step=_next_step(holder, ddl, is_over=is_over),
+        next_step="; next time: ".join(
+            filter(None, (_next_step(holder, ddl, is_over=is_over), _gentler(queue)))
+        ),
         answer=answer,
         evidence={
             "pid": int(holder["pid"]),
@@ -255,14 +297,14 @@ def _ddl_of(queue: Queue) -> Wait | None:
     fronts = {key for wait in queue.present for key in wait.behind}
     for key, wait in queue.waits.items():
         is_front = any(front.pid == key.pid for front in fronts)
-        if is_front and wait.row["locked"] == "relation" and "Row" not in _start(wait.row):
+        if is_front and wait.row["locked"] == "relation" and not _is_of_rows(wait.row["mode"]):
             return wait
     return None
 
 
-def _start(row: Row) -> str:
-    mode = str(row["mode"])
-    return "Row" if mode in ("AccessShareLock", "RowShareLock", "RowExclusiveLock") else mode
+def _is_of_rows(mode: str) -> bool:
+    """Return whether a lock on a table is that of a statement which reads or changes rows."""
+    return mode in ("AccessShareLock", "RowShareLock", "RowExclusiveLock")
 
 
 def _statement_line(holder: Row) -> Iterator[str]:

@@ -41,10 +41,14 @@ class Wait:
 
 @dataclass(slots=True)
 class Queue:
-    """The holder at the head of a queue, as last seen, and everybody behind it."""
+    """The holder at the head of a queue, as last seen, and everybody behind it.
+
+    `before_ns`: for how long it may have held up others when it was first seen.
+    """
 
     key: Key
     holder: Row
+    before_ns: int
     first_ns: int
     last_ns: int
     lost_ns: float = 0.0
@@ -58,6 +62,11 @@ class Queue:
         return [wait for wait in self.waits.values() if wait.seen_ns == self.last_ns]
 
     @property
+    def held_ns(self) -> int:
+        """Return for how long the holder held up others."""
+        return self.before_ns + self.last_ns - self.first_ns
+
+    @property
     def ended_count(self) -> int:
         """Return how many statements behind it were seen to end their wait."""
         gone = sum(wait.seen_ns < self.last_ns for wait in self.waits.values())
@@ -69,6 +78,8 @@ class LockQueues:
 
     def __init__(self) -> None:
         self._queues: dict[Key, Queue] = {}
+        # Sessions that waited in the sample before, and when that was.
+        self._waited_ns: dict[int, int] = {}
         self.last_ns = 0
 
     def take(self, rows: Sequence[Row]) -> None:
@@ -91,7 +102,11 @@ class LockQueues:
             queue = self._queues.get(head)
             if queue is None:
                 self._make_room()
-                queue = self._queues[head] = Queue(head, sessions[head], time_ns, time_ns)
+                # One that waited until now holds only since then.
+                state_age_ns = int(sessions[head]["state_age_ns"])
+                before_ns = time_ns - self._waited_ns.get(head.pid, time_ns - state_age_ns)
+                queue = Queue(head, sessions[head], before_ns, time_ns, time_ns)
+                self._queues[head] = queue
             queue.holder, queue.last_ns = sessions[head], time_ns
             queue.waiters_max = max(queue.waiters_max, round(scale * len(waiters)))
             for key in waiters:
@@ -101,6 +116,7 @@ class LockQueues:
                 # Before the first sample, the server tells how long it had waited.
                 queue.lost_ns += scale * min(waited_ns, interval_ns or _SECOND_NS)
                 self._note(queue, key, row, behind[key], time_ns)
+        self._waited_ns = {key.pid: time_ns for key in waiting}
 
     def all(self) -> list[Queue]:
         """Return the queues with the most lost time first."""

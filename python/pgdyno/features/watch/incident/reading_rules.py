@@ -12,11 +12,15 @@ from pgdyno.features.watch.incident.finding import Danger, IncidentFinding
 from pgdyno.features.watch.incident.holding_rules import oldest_holder
 from pgdyno.features.watch.incident.lock_rules import cost_words
 from pgdyno.features.watch.incident.statement_rules import (
+    EXPLAIN_STEP,
     KnownStatements,
     calls_words,
     counts_of,
+    grown_of,
     short_text,
+    size_of,
     time_of,
+    triggers_of,
     worth_asking,
 )
 from pgdyno.features.watch.incident.table_facts import StatementFacts, TableFacts
@@ -33,6 +37,8 @@ _CALLS_MIN = 10
 _BLOCKS_MIN = 200
 _WHOLE_RATIO = 0.5
 _LOOKED_UP_RATIO = 0.5
+# A table that has this number of times the rows that the planner knows has other good plans.
+_OUTGROWN = 4
 # The end of a text that was cut, also that of a utility statement.
 _CUT = ("…", "...")
 
@@ -83,6 +89,8 @@ def _whole(evidence: IncidentEvidence, known: KnownStatements, seen: SeenRows) -
         said += f", by {text}, which does not name it"
         cost = cost_words(lost_s, evidence).replace(" lost", "")
         step = "see what it executes: functions, triggers, views, foreign keys"
+        if triggers := triggers_of(known.facts.get(query)):
+            step = f"see what {triggers} executes"
     if key:
         said += f"; foreign key {key} has no index"
         step = f"CREATE INDEX CONCURRENTLY on {table}, the columns of {key.split()[0]}, on a copy"
@@ -146,8 +154,7 @@ def much_for_little(
         new = [
             f"{table.name} was analysed during this watch: the plan may have changed then"
             for table in facts.tables
-            if (seen := evidence.seen("tables").get((table.schema, table.table))) is not None
-            and seen.grown("analyzes")
+            if grown_of(evidence, table, "analyzes")
         ]
         yield IncidentFinding(
             kind=reason.kind,
@@ -182,15 +189,26 @@ def _why_dead(evidence: IncidentEvidence, facts: StatementFacts) -> ReadingReaso
             continue
         dead, live = number(seen.last, "rows_dead"), number(seen.last, "rows_live")
         holder = oldest_holder(evidence)
-        return ReadingReason(
-            "dead rows are read",
-            f"{table.name} has {dead:,.0f} dead rows and {live:,.0f} live ones",
-            f"end what keeps them, then VACUUM {table.name}"
-            if holder
-            else f"VACUUM (VERBOSE) {table.name}",
-            f"they are kept by {holder}" if holder else "vacuum has not removed them",
-        )
+        line, step = "vacuum has not removed them", f"VACUUM (VERBOSE) {table.name}"
+        if _has_vacuum_off(evidence, table.name):
+            line = "autovacuum is off for this table (autovacuum_enabled)"
+            step = f"ALTER TABLE {table.name} RESET (autovacuum_enabled); VACUUM {table.name}"
+        if holder:
+            line = f"they are kept by {holder}"
+            step = f"end what keeps them, then {step.replace(' (VERBOSE)', '')}"
+        said = f"{table.name} has {dead:,.0f} dead rows and {live:,.0f} live ones"
+        return ReadingReason("dead rows are read", said, step, line)
     return None
+
+
+def _has_vacuum_off(evidence: IncidentEvidence, table: str) -> bool:
+    """Return whether a table has an option that keeps autovacuum away."""
+    return any(
+        seen.last["kind"] == "table with storage options"
+        and str(seen.last["object"]).removeprefix("public.") == table
+        and re.search(r"autovacuum_enabled=(off|false|no|0)", str(seen.last["note"]))
+        for seen in evidence.now("objects")
+    )
 
 
 def _why_looked_up(
@@ -223,16 +241,16 @@ def _why_much(
 ) -> ReadingReason | None:
     """Return a hypothesis: from the statement's form, sizes of its tables and old transactions."""
     kind, parts = "much is read for few rows", facts.parts
-    plan = "EXPLAIN (ANALYZE, BUFFERS) the statement with its values"
     toast = [table for table in facts.tables if table.toast_pages_count > max(blocks / 2, 1)]
     small = sum(table.pages_count for table in facts.tables) < blocks
     # Other names are parts of the statement, such as WITH, which may sum.
-    if parts.sums or len(facts.tables) < len(parts.tables):
+    if parts.sums or not facts.knows_all:
         return None
-    if shapes := [shape for table in facts.tables for shape in table.shapes]:
-        # A condition on another column may be what the plan uses.
-        why, step = shapes[0].shape.words(facts.tables[0].name, shapes[0].index)
-        return ReadingReason(kind, f"{why}: hypothesis", step)
+    for table in facts.tables:
+        for shape in table.shapes:
+            # A condition on another column may be what the plan uses.
+            why, step = shape.shape.words(table.name, shape.index)
+            return ReadingReason(kind, f"{why}: hypothesis", step)
     if parts.skips:
         why = "OFFSET reads all rows before its page: hypothesis"
         step = (
@@ -244,17 +262,21 @@ def _why_much(
         holder = oldest_holder(evidence)
         line = f"oldest transaction: {holder}" if holder else ""
         return ReadingReason(kind, why, "end the oldest transaction; let each take few rows", line)
+    if toast and small and parts.changed:
+        why = f"each change of a large value of {toast[0].name} (TOAST) writes it anew: hypothesis"
+        step = "put what changes often into a separate column or table; send few changes at once"
+        return ReadingReason(kind, why, step)
     if toast and small:
         why = f"values of {toast[0].name} are stored outside of its rows (TOAST): hypothesis"
         return ReadingReason(kind, why, "select only the columns that are needed; split the table")
     if parts.limits:
         why = "its plan reads on until LIMIT is full, and few rows on its way fit: hypothesis"
-        step = f"{plan}; an index on the columns of WHERE and ORDER BY"
+        step = f"{EXPLAIN_STEP}; an index on the columns of WHERE and ORDER BY"
         if any(column.index for table in facts.tables for column in table.columns):
             step += ". If its plan is good: a prepared statement keeps one plan for all values"
             step += " (plan_cache_mode = force_custom_plan)"
         return ReadingReason(kind, why, step)
-    return ReadingReason(kind, "no known reason", plan)
+    return ReadingReason(kind, "no known reason", EXPLAIN_STEP)
 
 
 def compiled(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[IncidentFinding]:
@@ -288,22 +310,34 @@ def no_statistics(evidence: IncidentEvidence, known: KnownStatements) -> Iterato
         if counts["calls"] < _CALLS_MIN or counts["blocks"] < _BLOCKS_MIN:
             continue
         unknown = [table.name for table in facts.tables if _was_never_analysed(table)]
+        changed = [table for table in facts.tables if _has_outgrown(evidence, table)]
         # Without a condition or a join there is one plan only.
         has_choice = len(facts.tables) > 1 or any(table.columns for table in facts.tables)
-        if not unknown or not has_choice:
+        if not has_choice or not (unknown or changed):
             continue
         text, names = short_text(known.texts.get(query, "")), _listed(unknown)
-        has = f"{names} {'has' if len(unknown) == 1 else 'have'}"
+        has = f"{names} {'has' if len(unknown) == 1 else 'have'} no statistics"
+        why = f"{has} for the planner, as after an upgrade or a restore"
+        step = f"ANALYZE {names}; after an upgrade, vacuumdb --all --analyze-in-stages"
+        if not unknown:
+            name, names = changed[0].name, _listed([table.name for table in changed])
+            has = f"the planner's statistics of {name} are older than most of its rows"
+            rows, _ = size_of(evidence, changed[0])
+            why = f"{has}: {changed[0].changed_count:,} changes since, {rows:,.0f} rows now"
+            step = f"ANALYZE {names}; see whether autovacuum is off for it or has no worker free"
         yield IncidentFinding(
-            kind="no statistics",
-            said=f"{text}: {has} no statistics for the planner, as after an upgrade or a restore",
+            kind="no statistics" if unknown else "old statistics",
+            said=f"{text}: {why}",
             cost=f"{compact_ms(counts['ms'])} ms a call, {counts['blocks']:,.0f} blocks; "
             + cost_words(lost_s, evidence).replace(" lost", ""),
             lost_s=lost_s,
             share_ratio=share,
-            next_step=f"ANALYZE {names}; after an upgrade, vacuumdb --all --analyze-in-stages",
-            answer=f"{text} takes {percent(share)} of DB time: {has} no statistics",
-            evidence={"query_id": str(query), "tables": unknown},
+            next_step=step,
+            answer=f"{text} takes {percent(share)} of DB time: {has}",
+            evidence={
+                "query_id": str(query),
+                "tables": unknown or [table.name for table in changed],
+            },
         )
         return
 
@@ -311,6 +345,12 @@ def no_statistics(evidence: IncidentEvidence, known: KnownStatements) -> Iterato
 def _was_never_analysed(table: TableFacts) -> bool:
     # -1: not known; before 14 a table without pages and rows.
     return table.rows_count < 0 or (table.rows_count == 0 and table.pages_count == 0)
+
+
+def _has_outgrown(evidence: IncidentEvidence, table: TableFacts) -> bool:
+    """Return whether most rows of a table came after it was analysed."""
+    rows, _ = size_of(evidence, table)
+    return rows >= max(_OUTGROWN * table.rows_count, _DEAD_MIN) and table.changed_count >= rows / 2
 
 
 def _is_dead(seen: SeenRows) -> bool:

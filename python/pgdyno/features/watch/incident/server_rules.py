@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pgdyno.analysis.wait_events import canonical_event
 from pgdyno.features.watch.incident.evidence import IncidentEvidence, Row, number
 from pgdyno.features.watch.incident.finding import Danger, IncidentFinding
 from pgdyno.features.watch.incident.lock_rules import cost_words
@@ -88,7 +89,7 @@ def forced_checkpoints(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     images = wal.grown("full_page_images") * 8192
     wal_share = min(1.0, images / volume) if volume else 0.0
     lost_s = wal_share * evidence.in_events(
-        lambda event: event.startswith(("IO:WAL", "LWLock:WAL", "IO:WALSync"))
+        lambda event: canonical_event(event).startswith(("io:wal", "lwlock:wal"))
     )
     name = format_bytes(int(number(limits.last, "max_wal_bytes")))
     said = f"{forced:,.0f} of {forced + timed:,.0f} checkpoints were forced by WAL volume"
@@ -271,7 +272,7 @@ def spills(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[Incid
     """Yield a finding if statements write many temporary files."""
     size = sum(seen.grown("temp_bytes") for seen in evidence.seen("database").values())
     files = sum(seen.grown("temp_files") for seen in evidence.seen("database").values())
-    lost_s = evidence.in_events(lambda event: event.startswith("IO:BufFile"))
+    lost_s = evidence.in_events(lambda event: canonical_event(event).startswith("io:buffile"))
     rate = size / evidence.seconds
     share = evidence.share(lost_s) or 0.0
     if rate < _SPILL_BYTES_PER_SECOND or not files:

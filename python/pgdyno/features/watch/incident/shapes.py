@@ -22,17 +22,20 @@ class ShapeMeaning:
     """What a shape means. `{column}`, `{table}`, `{index}` and `{detail}` stand for names.
 
     `with_index`: both texts if an index begins with the column; None if they are the same.
+    `is_of_statement`: it is about the whole statement, so an index on one table does not help.
     """
 
     why: str
     next_step: str
     with_index: tuple[str, str] | None = None
+    is_of_statement: bool = False
 
 
 PATTERN = ShapeMeaning(
     "it searches {column} by a pattern, where an ordinary index does not help",
     "for words inside: pg_trgm and CREATE INDEX CONCURRENTLY ON {table} USING gin ({column}"
-    " gin_trgm_ops), on a copy first; for beginnings: an index with text_pattern_ops",
+    " gin_trgm_ops), on a copy first; for beginnings (LIKE 'a%'): an index ON {table} ({column}"
+    " text_pattern_ops)",
 )
 CAST = ShapeMeaning(
     "it converts {column} to {detail} in each row, so an index on {column} does not help",
@@ -55,6 +58,22 @@ COMPUTED = ShapeMeaning(
 EITHER = ShapeMeaning(
     "its conditions are joined by OR, so one index is not enough",
     "an index for each column ({detail}), or UNION of one statement for each condition",
+)
+COMBINED = ShapeMeaning(
+    "it puts several columns together in each row ({detail}), so no index on one of them helps",
+    "compare each column with a value that belongs to it; or an index on the expression",
+)
+EITHER_TABLE = ShapeMeaning(
+    "its OR joins conditions on several tables ({detail}), so the tables are joined before any row"
+    " is left out",
+    "UNION of one statement for each condition",
+    is_of_statement=True,
+)
+WHOLE_PART = ShapeMeaning(
+    "WITH {detail} AS MATERIALIZED computes all its rows before the condition outside leaves most"
+    " of them out",
+    "put the condition inside of WITH; or NOT MATERIALIZED",
+    is_of_statement=True,
 )
 NOT_IN = ShapeMeaning(
     "NOT IN (SELECT ...) reads the list again for each row if the list does not fit into work_mem",
@@ -118,17 +137,19 @@ def _of_logic(part: Part) -> Iterator[SeenShape]:
     elif part["boolop"] == "NOT_EXPR":
         link = part["args"][0].get("SubLink", {})
         if link.get("subLinkType") == "ANY_SUBLINK":
-            yield SeenShape(NOT_IN, next(_references(link.get("testexpr")), None))
+            yield SeenShape(NOT_IN, next(references(link.get("testexpr")), None))
     else:
-        names = sorted({_last_name(column["fields"]) for column in _references(part["args"])})
+        columns = list(references(part["args"]))
+        names = sorted({_last_name(column["fields"]) for column in columns})
+        tables = {_last_name(column["fields"][:-1]) for column in columns}
         if len(names) > 1:
-            yield SeenShape(EITHER, detail=", ".join(names))
+            yield SeenShape(EITHER if len(tables) == 1 else EITHER_TABLE, detail=", ".join(names))
 
 
 def _of_comparison(part: Part) -> Iterator[SeenShape]:
     operator, kind = _last_name(part["name"]), part["kind"]
     left, right = part.get("lexpr"), part.get("rexpr")
-    column = next(_references([left, right]), None)
+    column = next(references([left, right]), None)
     if column is None:
         return
     if operator in _PATTERNS and kind != "AEXPR_OP_ANY":
@@ -143,23 +164,25 @@ def _of_comparison(part: Part) -> Iterator[SeenShape]:
 
 def _of_sides(left: Any, right: Any) -> Iterator[SeenShape]:
     for side, other in ((left, right), (right, left)):
-        column = next(_references(side), None)
-        if column is None or not isinstance(side, Mapping):
+        column = next(references(side), None)
+        if column is None or not isinstance(side, Mapping) or "RowExpr" in side:
             continue
         cast, inner = side.get("TypeCast"), side.get("A_Expr")
         if "ColumnRef" in side:
             value = other.get("TypeCast") if isinstance(other, Mapping) else None
-            if value is not None and next(_references(value), None) is None:
+            if value is not None and next(references(value), None) is None:
                 yield SeenShape(OTHER_TYPE, column, _last_name(value["typeName"]["names"]))
         elif cast is not None and "ColumnRef" in cast["arg"]:
             yield SeenShape(CAST, column, _last_name(cast["typeName"]["names"]))
         elif inner is not None and _last_name(inner["name"]) in _FIELDS:
             yield SeenShape(FIELD, column, _last_name(inner["name"]))
         elif len(side.get("FuncCall", {}).get("args", ())) != 1 and "SubLink" not in side:
-            yield SeenShape(COMPUTED, column)
+            names = dict.fromkeys(_last_name(part["fields"]) for part in references(side))
+            meaning = COMPUTED if len(names) == 1 else COMBINED
+            yield SeenShape(meaning, column, ", ".join(names))
 
 
-def _references(part: Any) -> Iterator[Part]:
+def references(part: Any) -> Iterator[Part]:
     """Yield the columns of a part, without those of subqueries."""
     if isinstance(part, Mapping):
         if "ColumnRef" in part:
@@ -167,10 +190,10 @@ def _references(part: Any) -> Iterator[Part]:
             return
         for name, inner in part.items():
             if name != "subselect":
-                yield from _references(inner)
+                yield from references(inner)
     elif isinstance(part, list):
         for inner in part:
-            yield from _references(inner)
+            yield from references(inner)
 
 
 def _last_name(names: Any) -> str:

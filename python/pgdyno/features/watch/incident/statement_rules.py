@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgdyno.features.watch.incident.evidence import IncidentEvidence, SeenRows, number
@@ -12,7 +12,6 @@ from pgdyno.features.watch.incident.lock_rules import cost_words
 from pgdyno.features.watch.incident.shapes import RANDOM
 from pgdyno.features.watch.incident.table_facts import (
     ColumnFacts,
-    ShapeFacts,
     StatementFacts,
     TableFacts,
 )
@@ -30,6 +29,9 @@ _LIST = re.compile(r"\(\s*\$\d+(?:\s*,\s*\$\d+)*\s*,?\s*(?:\)|$|…)")
 # A call that reads this many times the blocks of the average call has another plan.
 _LATELY_RATIO = 1.5
 _TEXT_WIDTH = 78
+EXPLAIN_STEP = "EXPLAIN (ANALYZE, BUFFERS) the statement with its values"
+# A table has this number of times as many dead rows as live ones, and they are many.
+_DEAD_TIMES, _DEAD_MIN = 4, 10_000
 # A value is rare if an average one finds this number of times its rows.
 _RARE = 20
 
@@ -157,55 +159,155 @@ def _in_vain(
     table: TableFacts,
     counts: Mapping[str, float],
 ) -> IncidentFinding | None:
-    seen = evidence.seen("tables").get((table.schema, table.table))
-    size, pages = _size(table, seen)
+    size, pages = size_of(evidence, table)
     # The table's own counter says that its rows were read without an index.
-    is_read = seen is not None and seen.grown("seq_rows") >= _WHOLE_RATIO * size
+    is_read = grown_of(evidence, table, "seq_rows") >= _WHOLE_RATIO * size
     times = counts["blocks"] / max(pages, 1)
     if not is_read or times < _WHOLE_RATIO or size < _READ_MIN:
         return None
     read = size if times < 1.5 else size * times
-    column = min(table.columns, key=lambda facts_of: facts_of.expected_ratio or 1.0, default=None)
-    shape = _shape(table, column)
-    useful = counts["rows"] if facts.parts.returns_what_it_finds or _is_random(shape) else None
-    if useful is None and column is not None and column.expected_ratio is not None:
-        values = column.condition.values
-        useful = values and min(1.0, column.expected_ratio * values) * size
-    if useful is None or useful > _USEFUL_RATIO_MAX * read:
-        return None
-    if shape is not None:
-        name, index = shape.shape.column, shape.index
-        kind, (why, step) = "no plain index helps", shape.shape.words(table.name, shape.index)
-    elif column is not None:
-        name, index = column.condition.indexed, column.index
-        kind = "index not used" if index else "index missing"
-        why, step = _why(table, column, useful, _invalid_index(evidence, table.name))
-    else:
+    invalid = _invalid_index(evidence, table.name)
+    reasons = _reasons(facts, table, counts, size, invalid)
+    if is_mostly_dead(seen_of(evidence, table)):
+        return None  # Another rule says so.
+    reason = next((made for made in reasons if made.needed_count <= _USEFUL_RATIO_MAX * read), None)
+    if reason is None:
         return None
     lost_s, share, alike = time_of_alike(evidence, known, query)
     text = " ".join(known.texts.get(query, "").split()) or f"query {query}"
-    reads = f"reads {read:,.0f} rows of {table.name} for {max(useful, 0):,.0f}"
+    reads = f"reads {read:,.0f} rows of {table.name} for {max(reason.needed_count, 0):,.0f}"
     return IncidentFinding(
-        kind=kind,
+        kind=reason.kind,
         said=f"{text}: {reads}",
         cost=f"{compact_ms(counts['ms'])} ms a call{_lately(counts)}, {calls_words(counts)}"
         f"{f', one of {alike} statements that differ in the length of lists' * (alike > 1)}; "
         + cost_words(lost_s, evidence).replace(" lost", ""),
         lost_s=lost_s,
         share_ratio=share,
-        lines=(why,),
-        next_step=step,
+        lines=(reason.why,),
+        next_step=reason.next_step,
         answer=f"{short_text(text)} takes {percent(share)} of DB time: it {reads}",
         evidence={
             "query_id": str(query),
             "table": f"{table.schema}.{table.table}",
-            "columns": [name],
+            "columns": [reason.column],
             "rows_read": read,
-            "rows_needed": useful,
+            "rows_needed": reason.needed_count,
             "ms_per_call": counts["ms"],
             "calls": counts["calls"],
-            "index": index,
+            "index": reason.index,
         },
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class WholeReason:
+    """Why a table is read whole. `needed_count`: rows that a call needs.
+
+    `column`, `index`: "" if there is none.
+    """
+
+    needed_count: float
+    kind: str
+    why: str
+    next_step: str
+    column: str = ""
+    index: str = ""
+
+
+def _reasons(
+    facts: StatementFacts,
+    table: TableFacts,
+    counts: Mapping[str, float],
+    size: float,
+    invalid: str,
+) -> Iterator[WholeReason]:
+    """Yield what may be the reason for reading a table whole, the most certain one first."""
+    parts = facts.parts
+    shapes = sorted(table.shapes, key=lambda shape: not shape.shape.meaning.is_of_statement)
+    columns = [
+        (needed, column)
+        for column in table.columns
+        if (needed := _needed(facts, table, column, counts, size)) is not None
+    ]
+    columns.sort(key=lambda pair: (not _is_choosing(pair[1]), pair[0], bool(pair[1].index)))
+    of_columns = [
+        WholeReason(
+            needed,
+            "index not used" if column.index else "index missing",
+            *_why(table, column, needed, invalid),
+            column.condition.indexed,
+            column.index,
+        )
+        for needed, column in columns
+    ]
+    of_shapes = [
+        WholeReason(
+            counts["rows"],
+            "no plain index helps",
+            *shape.shape.words(table.name, shape.index),
+            shape.shape.column,
+            shape.index,
+        )
+        for shape in shapes
+        if parts.needs_what_it_returns or shape.shape.meaning is RANDOM
+    ]
+    is_of_statement = any(shape.shape.meaning.is_of_statement for shape in shapes)
+    if not is_of_statement and columns and _is_choosing(columns[0][1]):
+        yield of_columns[0]
+    yield from of_shapes
+    yield from of_columns
+    first_of = table.first_of
+    if first_of is not None and not first_of.index and len(parts.tables) == 1:
+        why, step = _why_first(table, first_of)
+        name = first_of.condition.indexed
+        yield WholeReason(counts["rows"], "index missing", why, step, name)
+    if parts.needs_what_it_returns:
+        why = "no condition is known for which an index would help"
+        yield WholeReason(counts["rows"], "much is read for few rows", why, EXPLAIN_STEP)
+
+
+def _is_choosing(column: ColumnFacts) -> bool:
+    """Return whether an index on this column would find few rows, and does not exist."""
+    return not column.index and (column.expected_ratio or 1.0) <= _USEFUL_RATIO_MAX
+
+
+def _needed(
+    facts: StatementFacts,
+    table: TableFacts,
+    column: ColumnFacts,
+    counts: Mapping[str, float],
+    size: float,
+) -> float | None:
+    """Return how many rows of a table a call needs, if this condition chooses them."""
+    condition, ratio = column.condition, column.expected_ratio
+    returned = counts["rows"] if facts.parts.returns_what_it_finds else None
+    if not condition.is_join:
+        if returned is not None and len(facts.parts.tables) == 1:
+            return returned
+        return None if ratio is None else min(1.0, ratio * (condition.values or 1)) * size
+    # It is asked for once for each row of another table that the other conditions leave.
+    left = [
+        other.expected_ratio * (other.condition.values or 1) * beside.rows_count
+        for beside in facts.tables
+        for other in beside.columns
+        if beside is not table and not other.condition.is_join and other.expected_ratio
+    ]
+    left += [] if returned is None else [returned]
+    return min(left) * max(1.0, (ratio or 0.0) * size) if left else None
+
+
+def _why_first(table: TableFacts, first_of: ColumnFacts) -> tuple[str, str]:
+    names = [
+        column.condition.indexed
+        for column in table.columns
+        if column.condition.operator == "=" and not column.condition.is_join
+    ]
+    listed = ", ".join(dict.fromkeys((*names, first_of.condition.indexed)))
+    return (
+        f"it needs the first rows in the order of {first_of.condition.indexed}, and no index begins"
+        " with that column: all rows are read and sorted",
+        f"CREATE INDEX CONCURRENTLY ON {table.name} ({listed}), on a copy first",
     )
 
 
@@ -213,18 +315,6 @@ def _lately(counts: Mapping[str, float]) -> str:
     if "ms_before" not in counts:
         return ""
     return f" in the last seconds ({compact_ms(counts['ms_before'])} over the whole watch)"
-
-
-def _shape(table: TableFacts, column: ColumnFacts | None) -> ShapeFacts | None:
-    """Return the shape for which a table is read whole; None if an index on `column` would do."""
-    ratio = 1.0 if column is None or column.index else column.expected_ratio or 1.0
-    if ratio <= _USEFUL_RATIO_MAX:
-        return None
-    return next(iter(table.shapes), None)
-
-
-def _is_random(shape: ShapeFacts | None) -> bool:
-    return shape is not None and shape.shape.meaning is RANDOM
 
 
 def _invalid_index(evidence: IncidentEvidence, table: str) -> str:
@@ -253,6 +343,12 @@ def _why(
             f" statement keeps one plan for all values, and this value is rare{expects}",
             "plan_cache_mode = force_custom_plan for its role; or no prepared statement for it",
         )
+    if column.index and column.condition.is_join:
+        return (
+            f"index {column.index} begins with {where} and is not used for the join: hypothesis,"
+            f" the joined columns have different types, or statistics mislead the planner{expects}",
+            f"compare the types of the joined columns; ANALYZE {table.name}; then EXPLAIN",
+        )
     if column.index and "Index" in column.node:
         return (
             f"index {column.index} begins with {where} and is not used, but the planner would use"
@@ -273,17 +369,52 @@ def _why(
             f"if pg_stat_progress_create_index does not show it, its creation failed: REINDEX INDEX"
             f" CONCURRENTLY {invalid}, on a copy first",
         )
+    if predicate := column.condition.predicate:
+        return (
+            f"it looks for the rows with {predicate}, and no index has them alone{expects}",
+            f"CREATE INDEX CONCURRENTLY ON {table.name} ({column.condition.indexed})"
+            f" WHERE {predicate}, on a copy first",
+        )
     return (
         f"no index begins with {where}: hypothesis{expects}",
         f"CREATE INDEX CONCURRENTLY ON {table.name} ({column.condition.indexed}), on a copy first",
     )
 
 
-def _size(table: TableFacts, seen: SeenRows | None) -> tuple[float, float]:
+def seen_of(evidence: IncidentEvidence, table: TableFacts) -> list[SeenRows]:
+    """Return what was seen of a table, or of its partitions."""
+    seen = evidence.seen("tables")
+    names = table.parts or ((table.schema, table.table),)
+    return [seen[name] for name in names if name in seen]
+
+
+def grown_of(evidence: IncidentEvidence, table: TableFacts, column: str) -> float:
+    """Return by how much a counter of a table grew."""
+    return sum(seen.grown(column) for seen in seen_of(evidence, table))
+
+
+def is_mostly_dead(seen: Sequence[SeenRows]) -> bool:
+    """Return whether dead rows are the reason for which reading a table takes long."""
+    dead, live = (
+        sum(number(rows.last, name) for rows in seen) for name in ("rows_dead", "rows_live")
+    )
+    return dead >= max(_DEAD_MIN, _DEAD_TIMES * live)
+
+
+def triggers_of(facts: StatementFacts | None) -> str:
+    """Return "trigger a of t" for the triggers of the table that a statement changes, or ""."""
+    table = facts.written if facts else None
+    if table is None or not table.triggers:
+        return ""
+    names = "triggers" if len(table.triggers) > 1 else "trigger"
+    return f"{names} {', '.join(table.triggers)} of {table.name}"
+
+
+def size_of(evidence: IncidentEvidence, table: TableFacts) -> tuple[float, float]:
     """Return rows and pages; the statistics views know rows before the first ANALYZE."""
-    live = number(seen.last, "rows_live") if seen is not None else 0.0
-    pages = float(table.pages_count)
-    return max(live, table.rows_count, 0.0), pages
+    seen = seen_of(evidence, table)
+    live = sum(number(rows.last, "rows_live") for rows in seen)
+    return max(live, table.rows_count, 0.0), float(table.pages_count)
 
 
 def calls_words(counts: Mapping[str, float]) -> str:

@@ -36,10 +36,11 @@ _TRUSTED = (
     " (SELECT d.datdba FROM pg_catalog.pg_database d WHERE d.datname = current_database())"
     " ELSE {owner} END)"
 )
+# Of a partitioned table: the sums of its partitions.
 TABLE_SQL = (
-    "SELECT c.oid::int8, c.relkind::text, c.reltuples::float8,"
-    " c.relpages::int8, coalesce((SELECT t.relpages FROM pg_catalog.pg_class t"
-    " WHERE t.oid = c.reltoastrelid), 0), has_table_privilege(c.oid, 'SELECT'),"
+    "SELECT c.oid::int8, c.relkind::text, s.rows, s.pages, s.outside_pages, s.changed, s.parts,"
+    " (SELECT count(*) FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid),"
+    " has_table_privilege(c.oid, 'SELECT'),"
     " c.relkind IN ('r', 'm') AND NOT c.relrowsecurity AND NOT c.relhassubclass"
     " AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid"
     " AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL OR EXISTS (SELECT 1 FROM"
@@ -49,26 +50,50 @@ TABLE_SQL = (
     " AND k.contype = 'c')"
     " AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_statistic_ext x WHERE x.stxrelid = c.oid)"
     f" AND {_TRUSTED.format(owner='c.relowner')} AND {_TRUSTED.format(owner='n.nspowner')}"
-    " FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+    " FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace,"
+    " LATERAL (WITH RECURSIVE t AS (SELECT c.oid UNION SELECT i.inhrelid FROM t"
+    " JOIN pg_catalog.pg_inherits i ON i.inhparent = t.oid)"
+    " SELECT sum(p.reltuples)::float8 AS rows, sum(p.relpages)::int8 AS pages,"
+    " coalesce(sum(pg_relation_size(nullif(p.reltoastrelid, 0)))::int8 / 8192, 0) AS outside_pages,"
+    " coalesce(sum(pg_stat_get_mod_since_analyze(p.oid)), 0)::int8 AS changed,"
+    " array_agg(ARRAY[m.nspname::text, p.relname::text]) AS parts"
+    " FROM t JOIN pg_catalog.pg_class p ON p.oid = t.oid"
+    " JOIN pg_catalog.pg_namespace m ON m.oid = p.relnamespace WHERE p.relkind <> 'p') s"
     " WHERE n.nspname = %s AND c.relname = %s"
+)
+# The statistics views do not have partitioned tables.
+PARTITIONED_SQL = (
+    "SELECT n.nspname::text FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n"
+    " ON n.oid = c.relnamespace WHERE c.relname = %s AND c.relkind = 'p' LIMIT 2"
+)
+TRIGGERS_SQL = (
+    "SELECT tgname::text FROM pg_catalog.pg_trigger WHERE tgrelid = %s AND NOT tgisinternal"
+    " AND tgenabled <> 'D' ORDER BY 1 LIMIT 5"
+)
+# Indexes in which an update of these columns makes a new entry.
+CHANGED_INDEXES_SQL = (
+    "SELECT x.relname::text FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class x"
+    " ON x.oid = i.indexrelid JOIN pg_catalog.pg_am m ON m.oid = x.relam WHERE i.indrelid = %s"
+    " AND m.amname <> 'brin' AND EXISTS (SELECT 1 FROM pg_catalog.pg_attribute a"
+    " WHERE a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey) AND a.attname = ANY(%s))"
+    " ORDER BY 1"
 )
 # An index fits if its first key is the column, or the expression.
 COLUMN_SQL = (
     "SELECT format_type(a.atttypid, NULL), t.typnamespace = 'pg_catalog'::regnamespace"
     " AND t.typtype = 'b',"
     " coalesce((SELECT min(x.relname::text) FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class x"
-    " ON x.oid = i.indexrelid WHERE i.indrelid = a.attrelid AND i.indisvalid"
+    " ON x.oid = i.indexrelid WHERE i.indrelid = a.attrelid AND i.indisvalid AND i.indpred IS NULL"
     " AND ((%s = '' AND i.indkey[0] = a.attnum) OR (%s <> '' AND i.indkey[0] = 0"
     " AND pg_get_indexdef(i.indexrelid, 1, true) ILIKE %s))), ''),"
     " coalesce((SELECT s.n_distinct::float8 FROM pg_catalog.pg_stats s WHERE s.schemaname = %s"
-    " AND s.tablename = %s AND s.attname = a.attname AND NOT s.inherited), 0)"
+    " AND s.tablename = %s AND s.attname = a.attname ORDER BY s.inherited LIMIT 1), 0)"
     " FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid"
     " WHERE a.attrelid = %s AND a.attname = %s AND a.attnum > 0 AND NOT a.attisdropped"
 )
+_EXPLAIN = "EXPLAIN (FORMAT JSON) SELECT 1 FROM ONLY {} WHERE {}"
 # The planner does not look into the subquery, so it expects what one value finds on average.
-_EXPLAIN = (
-    "EXPLAIN (FORMAT JSON) SELECT 1 FROM ONLY {} WHERE {} OPERATOR(pg_catalog.{}) (SELECT NULL::{})"
-)
+_COMPARED = "{} OPERATOR(pg_catalog.{}) (SELECT NULL::{})"
 
 
 # With a value of such a type, the server converts columns of these types in each row.
@@ -105,9 +130,13 @@ class ShapeFacts:
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """A table of a statement. `toast_pages_count`: of its values outside of its rows.
+    """A table of a statement, or the sums of its partitions.
 
-    `shapes`: conditions on it that no ordinary index helps.
+    `toast_pages_count`: of its values outside of its rows. `shapes`: conditions on it that no
+    ordinary index helps. `changed_count`: rows that changed since the planner's statistics were
+    made. `first_of`: as in `Restricted`. `parts`: schema and name of its partitions, or its own.
+    If the statement changes the table, `changed_indexes` are those with a column that it changes,
+    and `triggers` are those of users.
     """
 
     schema: str
@@ -117,6 +146,12 @@ class TableFacts:
     columns: tuple[ColumnFacts, ...]
     toast_pages_count: int = 0
     shapes: tuple[ShapeFacts, ...] = ()
+    changed_count: int = 0
+    index_count: int = 0
+    first_of: ColumnFacts | None = None
+    parts: tuple[tuple[str, str], ...] = ()
+    changed_indexes: tuple[str, ...] = ()
+    triggers: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -126,10 +161,19 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True)
 class StatementFacts:
-    """A statement's tables, as far as they are known, and what it does with what it finds."""
+    """A statement's tables, as far as they are known, and what it does with what it finds.
+
+    `written`: the table that it changes; None if there is none, or it is not known.
+    """
 
     parts: Restricted
     tables: tuple[TableFacts, ...]
+    written: TableFacts | None = None
+
+    @property
+    def knows_all(self) -> bool:
+        """Return whether every table that it reads is known."""
+        return len(self.tables) == len(self.parts.tables)
 
 
 def statements() -> dict[str, str]:
@@ -137,7 +181,12 @@ def statements() -> dict[str, str]:
     return {
         "a table of an expensive statement, after a watch": TABLE_SQL,
         "a column that it restricts": COLUMN_SQL,
-        "what the planner expects": _EXPLAIN.format("(table)", "(column)", "=", "(type)"),
+        "a partitioned table": PARTITIONED_SQL,
+        "indexes that its updates change": CHANGED_INDEXES_SQL,
+        "triggers of a table that it changes": TRIGGERS_SQL,
+        "what the planner expects": _EXPLAIN.format(
+            "(table)", _COMPARED.format("(column)", "=", "(type)")
+        ),
     }
 
 
@@ -168,24 +217,27 @@ def facts_of_statements(
 def _statement(
     session: ServerSession, parts: Restricted, busy: Mapping[str, Sequence[str]]
 ) -> StatementFacts:
-    tables = []
-    for schema, table in parts.tables:
+    known: dict[tuple[str, str], TableFacts] = {}
+    for schema, table in dict.fromkeys((*parts.tables, *filter(None, (parts.written,)))):
         places = [schema] if schema else list(busy.get(table, ()))
+        if not places:
+            places = [str(place) for (place,) in session.fetch(PARTITIONED_SQL, [table])]
         for place in places[:2]:
             try:
                 made = _table(session, place, table, parts)
             except psycopg.Error:
                 continue  # Locked, or dropped meanwhile: this table stays unknown.
             if made is not None:
-                tables.append(made)
-    return StatementFacts(parts, tuple(tables))
+                known.setdefault((schema, table), made)
+    tables = tuple(known[name] for name in parts.tables if name in known)
+    return StatementFacts(parts, tables, known.get(parts.written or ("", "")))
 
 
 def _table(session: ServerSession, schema: str, table: str, parts: Restricted) -> TableFacts | None:
     rows = session.fetch(TABLE_SQL, [schema, table])
     if not rows:
         return None
-    oid, _, tuples, pages, toast_pages, may_read, is_plain = rows[0]
+    oid, _, tuples, pages, toast_pages, changed, members, index_count, may_read, is_plain = rows[0]
     columns: list[ColumnFacts] = []
 
     def about(column: str, function: str = "") -> list[tuple[Any, ...]]:
@@ -193,14 +245,23 @@ def _table(session: ServerSession, schema: str, table: str, parts: Restricted) -
         asked = [function, function, begins, schema, table, oid]
         return session.fetch(COLUMN_SQL, [*asked, column])
 
-    for condition in dict.fromkeys(parts.conditions):
+    first_of: ColumnFacts | None = None
+
+    def listed(asked: str, *values: object) -> tuple[str, ...]:
+        is_written = parts.written is not None and parts.written[1] == table
+        return tuple(str(name) for (name,) in session.fetch(asked, values)) if is_written else ()
+
+    for condition in dict.fromkeys((*parts.conditions, *filter(None, (parts.first_of,)))):
         if condition.table not in ("", table):
             continue
         of_column = about(condition.column, condition.function)
         if not of_column:
             continue
         kind, is_own_type, index, distinct = of_column[0]
-        facts = ColumnFacts(condition, str(index))
+        facts = ColumnFacts(condition, "" if condition.predicate else str(index))
+        if condition is parts.first_of:
+            first_of = facts
+            continue
         if may_read and is_plain and is_own_type and not condition.function:
             name = sql.Identifier(schema, table)
             facts = _explained(session, facts, name, str(kind), tuples) or facts
@@ -211,7 +272,11 @@ def _table(session: ServerSession, schema: str, table: str, parts: Restricted) -
     shapes = []
     for shape in dict.fromkeys(parts.shapes):
         of_column = about(shape.column) if shape.column else []
-        is_here = bool(of_column) if shape.column else len(parts.tables) == 1
+        is_here = (
+            bool(of_column)
+            if shape.column
+            else (len(parts.tables) == 1 or shape.meaning.is_of_statement)
+        )
         if shape.table not in ("", table) or not is_here:
             continue
         if shape.meaning is OTHER_TYPE and of_column[0][0] not in _CONVERTED.get(shape.detail, ()):
@@ -225,6 +290,12 @@ def _table(session: ServerSession, schema: str, table: str, parts: Restricted) -
         tuple(columns),
         toast_pages_count=int(toast_pages),
         shapes=tuple(shapes),
+        changed_count=int(changed),
+        index_count=int(index_count),
+        first_of=first_of,
+        parts=tuple((str(place), str(name)) for place, name in members),
+        changed_indexes=listed(CHANGED_INDEXES_SQL, oid, sorted(parts.changed)),
+        triggers=listed(TRIGGERS_SQL, oid),
     )
 
 
@@ -234,7 +305,12 @@ def _explained(
     """Return the facts with what the planner expects; None if it cannot be asked."""
     condition = facts.condition
     column = sql.Identifier(condition.column).as_string(None)
-    text = _EXPLAIN.format(table.as_string(None), column, condition.operator, kind)
+    compared = (
+        condition.operator.format(column)
+        if condition.predicate
+        else _COMPARED.format(column, condition.operator, kind)
+    )
+    text = _EXPLAIN.format(table.as_string(None), compared)
     try:
         [[plan]] = session.fetch(text)
         node = (json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pgdyno.analysis.wait_events import canonical_event
 from pgdyno.features.watch.incident.evidence import IncidentEvidence
 from pgdyno.features.watch.incident.finding import Danger, IncidentFinding
 from pgdyno.features.watch.incident.holding_rules import oldest_holder
@@ -27,8 +28,9 @@ _PER_REST = 1 / 3
 
 @dataclass(frozen=True, slots=True)
 class WaitMeaning:
-    """What a group of wait events means. `names`: how they begin. `step`: what to do next.
+    """What a group of wait events means. `step`: what to do next.
 
+    `names`: how their names begin, as in `canonical_event`.
     `flush_ms`: how long a flush must take on average, so that it is a finding; 0: it need not.
     """
 
@@ -41,13 +43,13 @@ class WaitMeaning:
 
 
 _SUBTRANSACTIONS = WaitMeaning(
-    ("LWLock:Subtrans", "LWLock:subtrans"),
+    ("lwlock:subtrans",),
     "sessions look up subtransactions",
     "end the long transaction; then fewer savepoints and EXCEPTION blocks in one transaction"
     " (more than 64 make every reader look them up)",
 )
 _MULTIXACTS = WaitMeaning(
-    ("LWLock:MultiXact", "LWLock:multixact"),
+    ("lwlock:multixact",),
     "sessions look up multixacts: several of them lock the same rows at once",
     "find who locks rows that many share: FOR SHARE, foreign keys to one row; shorter transactions",
 )
@@ -56,30 +58,30 @@ WAITS: tuple[WaitMeaning, ...] = (
     _SUBTRANSACTIONS,
     _MULTIXACTS,
     WaitMeaning(
-        ("LWLock:LockManager", "LWLock:lock_manager"),
+        ("lwlock:lockmanager",),
         "sessions wait for the lock table: each plan locks more tables and indexes than a"
         " session has places for (16 before 18)",
         "let the partition key into WHERE, or have fewer partitions and indexes; prepared"
         " statements with plan_cache_mode = force_custom_plan",
     ),
     WaitMeaning(
-        ("LWLock:BufferMapping", "LWLock:buffer_mapping"),
+        ("lwlock:buffermapping",),
         "sessions wait to replace blocks in shared_buffers",
         "more shared_buffers: pgdyno tune",
     ),
     WaitMeaning(
-        ("BufferPin:", "Buffer:BufferCleanup"),
+        ("bufferpin:", "buffer:buffercleanup"),
         "sessions wait until nobody uses a block, as a vacuum must",
         "somebody left a cursor open on this block: end the oldest transaction",
     ),
     WaitMeaning(
-        ("LWLock:BufferContent", "LWLock:buffer_content", "Buffer:"),
+        ("lwlock:buffercontent", "buffer:"),
         "sessions wait for the same blocks: the end of an index on growing values, or rows that"
         " everybody changes",
         "see the statement: fewer indexes on growing values, larger batches, hash partitions",
     ),
     WaitMeaning(
-        ("IO:WALSync", "IO:WALWrite", "IO:WalSync", "IO:WalWrite", "LWLock:WALWrite"),
+        ("io:walsync", "io:walwrite", "lwlock:walwrite"),
         "commits wait until their WAL is on the disk",
         "compare with what this disk could do before (pgdyno compare, doctor); in a cloud, see the"
         " limit and the credit of the volume; fewer, larger transactions write less often",
@@ -88,12 +90,12 @@ WAITS: tuple[WaitMeaning, ...] = (
         flush_ms=_FLUSH_MS,
     ),
     WaitMeaning(
-        ("LWLock:WALInsert",),
+        ("lwlock:walinsert",),
         "sessions wait to put WAL into wal_buffers",
         "less WAL: fewer indexes, larger batches, a longer time between checkpoints",
     ),
     WaitMeaning(
-        ("IO:DataFileRead", "IO:DataFilePrefetch", "IO:Aio"),
+        ("io:datafileread", "io:datafileprefetch", "io:aio"),
         "sessions wait for blocks that are not in memory",
         "after a restart or a failover caches are cold: it passes, or pg_prewarm; else find what"
         " the statement reads: EXPLAIN (ANALYZE, BUFFERS)",
@@ -101,46 +103,46 @@ WAITS: tuple[WaitMeaning, ...] = (
         danger=Danger.COSTS,
     ),
     WaitMeaning(
-        ("IO:DataFileExtend", "Lock:extend"),
+        ("io:datafileextend", "lock:extend"),
         "sessions wait to make one table larger",
         "load with COPY or larger inserts, from fewer sessions, or into partitions",
     ),
     WaitMeaning(
-        ("LWLock:ProcArray", "IPC:ProcArrayGroupUpdate", "LWLock:XidGen", "IPC:XactGroupUpdate"),
+        ("lwlock:procarray", "ipc:procarraygroupupdate", "lwlock:xidgen", "ipc:xactgroupupdate"),
         "sessions wait for the list of transactions: very many are active at once",
         "fewer sessions at work: a pooler in transaction mode",
     ),
     WaitMeaning(
-        ("LWLock:pg_stat_statements", "LWLock:PgStat", "Extension:pg_stat_statements"),
+        ("lwlock:pg_stat_statements", "lwlock:pgstat", "extension:pg_stat_statements"),
         "sessions wait for the statistics of statements: too many different ones",
         "parameters instead of literals and lists; a larger pg_stat_statements.max",
     ),
     WaitMeaning(
-        ("LWLock:Notify", "LWLock:Async"),
+        ("lwlock:notify", "lwlock:async"),
         "sessions wait for the queue of NOTIFY",
         "a listener that never ends its transaction fills it: SELECT pg_notification_queue_usage()",
     ),
     WaitMeaning(
-        ("IPC:ExecuteGather", "IPC:Parallel", "IPC:Hash", "IPC:MessageQueue", "IPC:BgWorker"),
+        ("ipc:executegather", "ipc:parallel", "ipc:hash", "ipc:messagequeue", "ipc:bgworker"),
         "sessions wait for their parallel workers",
         "many short statements run in parallel: max_parallel_workers_per_gather = 0 for their"
         " role, or a larger parallel_setup_cost",
     ),
     WaitMeaning(
-        ("Timeout:PgSleep",),
+        ("timeout:pgsleep",),
         "sessions sleep: a statement calls pg_sleep",
         "find who sends it; in a place for user input, it is an attack (SQL injection)",
         kind="sessions sleep",
     ),
     WaitMeaning(
-        ("Extension:", "IPC:Libpq", "IPC:Remote"),
+        ("extension:", "ipc:libpq", "ipc:remote"),
         "sessions wait for an extension, such as postgres_fdw for another server",
         "see the statement, and the server behind its foreign tables",
         kind="waits for an extension",
     ),
 )
 # Other rules have these waits, or their sessions wait for a client.
-_ELSEWHERE = ("Lock:", "IPC:SyncRep", "IO:BufFile", "Client:")
+_ELSEWHERE = ("lock:", "ipc:syncrep", "io:buffile", "client:")
 
 
 def waits(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[IncidentFinding]:
@@ -148,14 +150,14 @@ def waits(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[Incide
     named: set[str] = set()
     rest = set(evidence.events_of(("",))) - {""}
     for meaning in WAITS:
-        events = {event for event in rest if event.startswith(meaning.names)}
+        events = {event for event in rest if canonical_event(event).startswith(meaning.names)}
         rest -= events
         finding = _finding(evidence, known, meaning, events)
         if finding is not None:
             named.add(meaning.said)
             yield finding
     for event in sorted(rest):
-        if not event.startswith(_ELSEWHERE):
+        if not canonical_event(event).startswith(_ELSEWHERE):
             step = "the manual of PostgreSQL says what it means: monitoring, wait events"
             meaning = WaitMeaning((event,), f"sessions wait for {event}", step)
             if finding := _finding(evidence, known, meaning, {event}):
@@ -199,7 +201,9 @@ def _flush_ms(evidence: IncidentEvidence, lost_s: float) -> float:
     """
     flushes = evidence.grown("wal", "syncs")
     if flushes:
-        return 1e3 * evidence.in_events(lambda event: event.lower() == "io:walsync") / flushes
+        return (
+            1e3 * evidence.in_events(lambda event: canonical_event(event) == "io:walsync") / flushes
+        )
     return 1e3 * lost_s / max(evidence.tally.total.transactions, 1)
 
 
