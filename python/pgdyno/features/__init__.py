@@ -41,7 +41,7 @@ FEATURES = (
         programs={
             "mirror": {
                 name: f"mirror.{name}"
-                for name in ("load", "recorded", "job", "probe", "answer", "shown")
+                for name in ("load", "recorded", "job", "source", "probe", "answer", "shown")
             },
         },
         parts={"verb_help": "help:"},

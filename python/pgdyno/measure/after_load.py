@@ -113,7 +113,7 @@ def _source(setup: Setup, planned: PlannedRun) -> dict[str, Any] | None:
     scripts = [known[index] for index in planned.cell.script_indexes]
     if len(scripts) != 1 or scripts[0].capture is None:
         return None
-    part = part_of_files("job")
+    part = part_of_files("source")
     assert part is not None, "a script with a file has a program that reads it"
     document: dict[str, Any] = part.source_document(scripts[0])
     return document

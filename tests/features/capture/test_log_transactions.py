@@ -22,7 +22,7 @@ from pgdyno.features.capture.model import (
     Template,
 )
 from pgdyno.features.capture.reading import log
-from pgdyno.features.capture.reading.columns import RawColumn
+from pgdyno.features.capture.reading.column_statistics import RawColumn
 from pgdyno.features.capture.reading.means import MeansOfStatements
 from pgdyno.features.capture.reading.names import Names
 

@@ -23,9 +23,10 @@ from pgdyno.features.capture.mirror.findings import (
     likeness_of,
     summed,
 )
-from pgdyno.features.capture.mirror.job import mirror_load, share_of, source_document
+from pgdyno.features.capture.mirror.job import mirror_load
 from pgdyno.features.capture.mirror.recorded import is_recorded, rate_of
 from pgdyno.features.capture.mirror.shown import shown_of_cells
+from pgdyno.features.capture.mirror.source import share_of, source_document
 from pgdyno.features.capture.model import Arrivals, OfColumn
 from pgdyno.report.blocks import LabelledLine, blocks_of, keys_of
 from pgdyno.spec.rate import rate_from

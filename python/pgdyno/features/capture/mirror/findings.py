@@ -224,7 +224,7 @@ def _added_counters(counters: Sequence[Mapping[str, Counters]]) -> dict[str, Cou
 def likeness_of(source: Mapping[str, Any], copy: CopySeen) -> Likeness:
     """Compare a run with its source.
 
-    Args: source, as `features.capture.mirror.job.source_document` made it.
+    Args: source, as `features.capture.mirror.source.source_document` made it.
     """
     rows = source["statements"]
     ranked = sorted(range(len(rows)), key=lambda place: -rows[place]["counters"]["time_ms"])

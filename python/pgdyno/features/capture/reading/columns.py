@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -16,22 +15,12 @@ from pgdyno.engine.distribution import Distribution, Hot, Spread, ValueKind
 from pgdyno.features.capture.ranks import together
 from pgdyno.features.capture.reading import documents, times
 from pgdyno.features.capture.reading.codes import Codes, addresses
+from pgdyno.features.capture.reading.column_statistics import KINDS, Statistics, kind_of
 from pgdyno.features.capture.reading.schema import CatalogColumn, Schema
 from pgdyno.features.capture.reading.stand_ins import StandIns
-from pgdyno.features.capture.schema import ColumnGroup, ColumnShape, TableShape
+from pgdyno.features.capture.schema import ColumnShape, TableShape
 from pgdyno.features.capture.schema import parts_of as name_parts
 
-_KINDS: dict[str, ValueKind] = {
-    **dict.fromkeys(("int2", "int4", "int8", "oid"), "integer"),
-    **dict.fromkeys(("float4", "float8"), "real"),
-    **dict.fromkeys(("numeric", "money"), "numeric"),
-    **dict.fromkeys(("text", "varchar", "bpchar", "char", "name", "citext", "xml"), "text"),
-    **dict.fromkeys(("json", "jsonb"), "json"),
-    **dict.fromkeys(("inet", "cidr"), "inet"),
-    **dict.fromkeys(("time", "timetz"), "time"),
-    **{name: name for name in ("uuid", "date", "timestamp", "timestamptz", "interval")},
-    **{"bool": "boolean", "bytea": "bytes"},
-}
 _TIMES = ("date", "timestamp", "timestamptz", "time", "interval")
 _NUMBERS = ("integer", "numeric", "real")
 # Integers are kept if they are few and small: they tell as much as an enum.
@@ -45,96 +34,12 @@ _ARRAY = re.compile(rf"\{{(?:(?:{_ELEMENT.pattern})(?:,(?:{_ELEMENT.pattern}))*)
 _BARE = re.compile(r"[A-Za-z0-9_.:+-]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """One row of pg_stats. `distinct` below 0: a share of the rows, as PostgreSQL has it."""
-
-    null_fraction: float
-    width: int
-    distinct: float
-    hot: tuple[str, ...]
-    hot_fractions: tuple[float, ...]
-    bounds: tuple[str, ...]
-    correlation: float | None
-    elements: tuple[str, ...]
-    element_fractions: tuple[float, ...]
-    element_counts: tuple[float, ...]
-
-    @property
-    def values(self) -> tuple[str, ...]:
-        """Return all values that the row shows."""
-        return (*self.hot, *self.bounds, *self.elements)
-
-
-def read_statistics(rows: Iterable[Sequence[Any]]) -> dict[tuple[str, ...], Statistics]:
-    """Return the rows of pg_stats by schema, table and column."""
-    by_place: dict[tuple[str, ...], Statistics] = {}
-    for row in rows:
-        nulls, width, distinct, hot, fractions, bounds, correlation, *elements = row[3:]
-        lists = [tuple(items or ()) for items in (hot, fractions, bounds, *elements)]
-        by_place[tuple(row[:3])] = Statistics(
-            null_fraction=min(max(nulls, 0.0), 1.0),
-            width=width,
-            distinct=distinct,
-            hot=lists[0],
-            hot_fractions=lists[1],
-            bounds=lists[2],
-            correlation=correlation,
-            elements=lists[3],
-            element_fractions=lists[4],
-            element_counts=lists[5],
-        )
-    return by_place
-
-
-@dataclass(frozen=True, slots=True)
-class RawColumn:
-    """Values of a column, which are used and not kept.
-
-    `range`: the first and the last bound, of integers. `common`: the most common values of other
-    columns, each with its share of the rows. `known`: all values of a text that statistics show.
-    """
-
-    range: tuple[str, str] | None = None
-    common: tuple[tuple[str, float], ...] = ()
-    known: frozenset[str] = frozenset()
-
-
-def raw_columns(
-    schema: Schema, statistics: Mapping[tuple[str, ...], Statistics]
-) -> dict[tuple[str, str], RawColumn]:
-    """Return the raw values of the columns with statistics."""
-    raw: dict[tuple[str, str], RawColumn] = {}
-    for column in schema.columns:
-        seen = statistics.get(column.place)
-        if seen is None:
-            continue
-        if kind_of(column) != "integer":
-            common = tuple(zip(seen.hot, seen.hot_fractions, strict=False))
-            known = {*seen.hot, *seen.bounds} if kind_of(column) == "text" else ()
-            raw[column.table, column.bare_name] = RawColumn(common=common, known=frozenset(known))
-        elif len(seen.bounds) > 1:
-            raw[column.table, column.bare_name] = RawColumn((seen.bounds[0], seen.bounds[-1]))
-    return raw
-
-
-def kind_of(column: CatalogColumn) -> ValueKind:
-    """Return the kind of a column's values."""
-    if column.base_kind == "e":
-        return "enum"
-    if column.category == "A":
-        return "array"
-    if column.base_kind == "m":
-        return "other"
-    return "range" if column.category == "R" else _KINDS.get(column.base_type, "other")
-
-
 def texts_to_replace(schema: Schema, statistics: Mapping[tuple[str, ...], Statistics]) -> set[str]:
     """Return the texts for which stand-ins are needed."""
     texts: set[str] = set()
     for column in schema.columns:
         seen = statistics.get(column.place)
-        is_array = kind_of(column) == "array" and _KINDS.get(column.element_type) == "text"
+        is_array = kind_of(column) == "array" and KINDS.get(column.element_type) == "text"
         if seen is not None and kind_of(column) == "text":
             texts |= {*seen.hot, *seen.bounds}
         elif seen is not None and kind_of(column) == "json":
@@ -454,7 +359,7 @@ class ColumnShapes:
         )
 
     def _array(self, made: Distribution, column: CatalogColumn, seen: Statistics) -> Distribution:
-        element_kind = _KINDS.get(column.element_type, "other")
+        element_kind = KINDS.get(column.element_type, "other")
         elements = Distribution(kind=element_kind, distinct=max(len(seen.elements), 1))
         shares = seen.element_fractions[: len(seen.elements)]
         inner = Statistics(
@@ -576,14 +481,3 @@ def with_words(shape: ColumnShape, words: Distribution | None) -> ColumnShape:
         return shape
     changed = distribution.model_copy(update={"element": words})
     return shape.model_copy(update={"distribution": changed})
-
-
-def column_groups(rows: Iterable[Sequence[Any]]) -> list[ColumnGroup]:
-    """Return the combinations of columns that extended statistics count."""
-    groups = []
-    for table, names, counted in rows:
-        # "3, 4": 120 has positions in older versions; only the whole group is kept.
-        counts = [float(text) for text in re.findall(r":\s*([\d.]+)", counted)]
-        if counts:
-            groups.append(ColumnGroup(table=table, columns=tuple(names), distinct=counts[-1]))
-    return groups

@@ -20,7 +20,7 @@ from pgdyno.features.capture.model import (
     Statement,
 )
 from pgdyno.features.capture.reading.changed_checks import with_changes
-from pgdyno.features.capture.reading.columns import RawColumn
+from pgdyno.features.capture.reading.column_statistics import RawColumn
 from pgdyno.features.capture.reading.counters import CountersOfLoad
 from pgdyno.features.capture.reading.log_calls import Call, SessionPart
 from pgdyno.features.capture.reading.log_grouping import Grouping, StatementKey, TransactionGroup

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from pgdyno.engine.distribution import Distribution, Hot, ValueKind
 from pgdyno.features.capture.reading import documents, times
-from pgdyno.features.capture.reading.columns import RawColumn
+from pgdyno.features.capture.reading.column_statistics import RawColumn
 from pgdyno.features.capture.reading.log_calls import Value
 from pgdyno.features.capture.reading.observed import FloatArray, Observed, number_of
 from pgdyno.features.capture.reading.stand_ins import StandIns

@@ -14,7 +14,7 @@ from pgdyno.engine.distribution import Spread
 from pgdyno.features.capture.arrays import items_in
 from pgdyno.features.capture.model import Number, Returned, Source, Statement, Step, Template
 from pgdyno.features.capture.reading.cases import with_cases
-from pgdyno.features.capture.reading.columns import RawColumn
+from pgdyno.features.capture.reading.column_statistics import RawColumn
 from pgdyno.features.capture.reading.copied import with_rows
 from pgdyno.features.capture.reading.described import Described
 from pgdyno.features.capture.reading.document_values import with_documents

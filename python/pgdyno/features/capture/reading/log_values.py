@@ -29,7 +29,7 @@ from pgdyno.features.capture.model import (
     Source,
     Turn,
 )
-from pgdyno.features.capture.reading.columns import RawColumn
+from pgdyno.features.capture.reading.column_statistics import RawColumn
 from pgdyno.features.capture.reading.functions import OWN_WORD
 from pgdyno.features.capture.reading.inner_values import element_of, is_inside
 from pgdyno.features.capture.reading.key_sources import FRESH_KINDS

@@ -21,12 +21,14 @@ from pgdyno.features.capture.reading.accepted import prepared
 from pgdyno.features.capture.reading.arbiters import arbiters_of
 from pgdyno.features.capture.reading.assembly import Assembly
 from pgdyno.features.capture.reading.casts import type_in_use
-from pgdyno.features.capture.reading.columns import (
-    ColumnShapes,
+from pgdyno.features.capture.reading.column_statistics import (
     column_groups,
-    literals_of,
     raw_columns,
     read_statistics,
+)
+from pgdyno.features.capture.reading.columns import (
+    ColumnShapes,
+    literals_of,
     texts_to_replace,
     with_parts,
 )
