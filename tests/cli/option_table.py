@@ -131,6 +131,7 @@ TRIED = {
     ("settings", "explain"): Words("--explain work_mem"),
     ("work-mem", "partition_method"): Words("--partition-method hash"),
     ("settings", "check"): Words("--check good"),
+    ("settings", "conf_to"): Words("--conf"),
     ("work-mem", "active"): Words("--active 7"),
     ("doctor", "ram"): Words("--ram 28GB"),
     ("doctor", "flush"): Words("--flush FOLDER"),
@@ -178,6 +179,7 @@ _UNDO = "tests/measure/test_undo.py::"
 _SPILL = "tests/features/tune/test_spill.py::"
 _COPY = "tests/postgres/test_copy.py::"
 _LOADING = "tests/postgres/test_loading.py::"
+_SHORT = "tests/cli/test_short_answers.py::"
 _EXAMINE = "tests/features/doctor/test_examine.py::"
 _SAFETY = "tests/server/test_safety.py::"
 _CHECK = "tests/cli/test_every_option.py::test_a_check_decides_the_exit_code"
@@ -280,6 +282,10 @@ BY_TEST: dict[str | tuple[str, str], str] = {
             "log_advice": "test_the_options_of_logs_have_their_effect",
         }.items()
     },
+    (
+        "list",
+        "show_all",
+    ): "tests/cli/test_short_answers.py::test_a_list_has_the_newest_results_first",
     ("doctor", "show_all"): f"{_EXAMINE}test_the_command_measures_flushes_in_the_given_folder",
     ("doctor", "grants"): f"{_EXAMINE}test_the_suggested_grants_give_a_role_the_missing_rights",
     ("doctor", "aa"): "tests/cli/test_every_option.py::test_noise_is_measured_with_its_options",

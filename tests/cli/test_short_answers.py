@@ -11,8 +11,10 @@ from tests.outputs.rendered import stored_results
 from tests.report import examples
 
 from pgdyno.cli import output
+from pgdyno.cli.list import result_lines
 from pgdyno.cli.measure import show
 from pgdyno.designs import words_of
+from pgdyno.store.experiment import ListedExperiment
 
 
 def test_an_answer_is_one_screen_and_v_prints_it_all(
@@ -39,3 +41,38 @@ def test_every_stored_kind_is_shown_on_one_screen(pgdyno: Command, tmp_path: Pat
         assert len(whole.out.splitlines()) >= len(short), name
         again = pgdyno("show", "--json", "--store", store).out
         assert json.loads(again)["format"].startswith("pgdyno."), name
+
+
+def listed(number: int) -> ListedExperiment:
+    """Return a line of the list with an answer of two lines."""
+    return ListedExperiment(
+        number=number,
+        verb="bench",
+        name="night",
+        began_ns=number * 10**9,
+        run_count=1,
+        incomplete_count=0,
+        is_sealed=True,
+        sentence="tps 1,000. " * 12,
+        folder=Path(str(number)),
+        is_complete=True,
+        judged_count=1,
+        valid_count=1,
+        undo_count=0,
+        is_journal_damaged=False,
+        altered=(),
+        is_number_shared=False,
+        notes=(),
+    )
+
+
+def test_a_list_has_the_newest_results_first() -> None:
+    rows = [listed(number) for number in range(1, 21)]
+    lines = result_lines(rows, show_all=False).splitlines()
+    assert lines[0].startswith("#20 ")
+    assert lines[-1] == "12 older results: pgdyno list --all"
+    assert len(lines) == 25
+    everything = result_lines(rows, show_all=True)
+    assert "older" not in everything
+    assert everything.splitlines()[-3].startswith("#1 ")
+    assert result_lines(rows[:8], show_all=False).count("#") == 8

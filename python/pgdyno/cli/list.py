@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,19 +12,25 @@ from textwrap import fill
 import click
 
 from pgdyno.cli import options, output
-from pgdyno.cli.headings import Verb
+from pgdyno.cli.headings import ANSWER, Verb, under
 from pgdyno.errors import StoreError
 from pgdyno.quantities import counted, validity_words
 from pgdyno.report.result_kind import RESULTS
 from pgdyno.report.text_page import TextPage
 from pgdyno.store.experiment import ListedExperiment, Store
 
+_LINES_MAX = 24
+
 
 @click.command("list", cls=Verb, short_help="List all results.")
 @options.store_option
+@under(ANSWER)("--all", "show_all", is_flag=True, help="Print all results, not only the newest.")
 @options.json_option
-def command(store: Path | None, json_to: str | None) -> int:
-    """Print each result: number, time, verb, runs, and its answer."""
+def command(store: Path | None, json_to: str | None, show_all: bool) -> int:
+    """Print each result: number, time, verb, runs, and its answer.
+
+    The newest result comes first. Without --all, the text has at most 25 lines.
+    """
     kept = Store.default(store)
     # A folder from the environment may not exist before the first result.
     if store is not None and not kept.root.exists():
@@ -37,9 +44,21 @@ def command(store: Path | None, json_to: str | None) -> int:
     if rows:
         kept.write_index(rows)
     document = {"format": "pgdyno.list/1", "results": [asdict(row) for row in rows]}
-    text = "\n".join(_line(row) for row in rows) or "no results yet; pgdyno bench makes one"
+    text = result_lines(rows, show_all=show_all) or "no results yet; pgdyno bench makes one"
     options.write(text, json.dumps(document, indent=2, default=str), json_to)
     return 0
+
+
+def result_lines(rows: Sequence[ListedExperiment], *, show_all: bool) -> str:
+    """Return the results, the newest first, as many as a screen has."""
+    lines: list[str] = []
+    for place, row in enumerate(reversed(rows)):
+        shown = _line(row).splitlines()
+        if lines and len(lines) + len(shown) > _LINES_MAX and not show_all:
+            older = counted(len(rows) - place, "older result")
+            return "\n".join([*lines, f"{older}: pgdyno list --all"])
+        lines += shown
+    return "\n".join(lines)
 
 
 def _line(row: ListedExperiment) -> str:

@@ -66,13 +66,13 @@ class VerbResult:
     ended_by: PgdynoError | None = None
 
 
-def refuse_short_runs(experiment: Experiment) -> None:
+def refuse_short_runs(experiment: Experiment, verb: str) -> None:
     """Raise SpecError for runs that are too short to be valid, if the design needs valid runs."""
     workload, needed_s = experiment.workload, verdicts.NEEDED_S_TO_PROVE
     if workload.duration_ns < needed_s * 1e9 and workload.transactions_per_client is None:
         raise SpecError(
             f"With a duration of {duration_text(workload.duration_ns)} no run is valid: at least"
-            f" {needed_s:g} s are needed, and {experiment.design.kind} proves nothing by runs that"
+            f" {needed_s:g} s are needed, and {verb} proves nothing by runs that"
             " are not valid.",
             hint=f"-T {needed_s:g}s, and a --budget for such runs",
         )
@@ -102,7 +102,7 @@ def measured(
     _refuse_unknown_types(gates, asked.experiment)
     if resumed is None:
         if asked.experiment.design.needs_valid_runs:
-            refuse_short_runs(asked.experiment)
+            refuse_short_runs(asked.experiment, verb)
         for note in warnings_before(asked.experiment, design_of(asked.experiment)):
             output.note(f"warning: {note}")
     if options.get("dry_run"):

@@ -358,16 +358,33 @@ def quiet(command: Command) -> Command:
 
 def json_option(command: Command) -> Command:
     """Add --json [FILE]."""
+    return _file_option(
+        command, "json", "Print JSON instead of text; with FILE, write JSON to FILE and print text."
+    )
+
+
+def conf_option(command: Command) -> Command:
+    """Add --conf [FILE]."""
+    return _file_option(
+        command,
+        "conf",
+        "Print the proposed values as a postgresql.conf to apply, with how to undo it; with FILE,"
+        " write it to FILE and print text.",
+    )
+
+
+def _file_option(command: Command, name: str, words: str) -> Command:
+    """Add an option for another form of the answer, printed or in a file."""
     return apply(
         command,
         under(ANSWER)(
-            "--json",
-            "json_to",
+            f"--{name}",
+            f"{name}_to",
             is_flag=False,
             flag_value="-",
             metavar="[FILE]",
             callback=_writable,
-            help="Print JSON instead of text; with FILE, write JSON to FILE and print text.",
+            help=words,
             first=True,
         ),
     )

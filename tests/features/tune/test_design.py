@@ -462,7 +462,10 @@ def test_a_budget_that_is_too_small_is_refused_with_the_least_one_that_fits(
 
 
 def test_a_dry_run_without_settings_shows_what_evidence_may_choose(pgdyno: Command) -> None:
-    done = pgdyno("tune", "--scratch", "-S", "--dry-run", "--set", "work_mem=2MB")
+    short = pgdyno("tune", "--scratch", "-S", "--dry-run")
+    assert len(short.out.splitlines()) <= 25
+    assert "(-v: which)" in short.out.splitlines()[0]
+    done = pgdyno("tune", "--scratch", "-S", "--dry-run", "-v", "--set", "work_mem=2MB")
     assert done.code == 0, done.err
     lines = done.out.splitlines()
     [place] = [n for n, line in enumerate(lines) if line.startswith("search      work_mem: ")]
@@ -472,6 +475,15 @@ def test_a_dry_run_without_settings_shows_what_evidence_may_choose(pgdyno: Comma
     with_class = pgdyno("tune", "--scratch", "-S", "--dry-run", "--class", "availability")
     assert with_class.code == 0, with_class.err
     assert not list(pgdyno.store.glob("*")), "nothing was measured"
+
+
+def test_a_dry_run_of_a_short_tuning_says_which_values_have_time(pgdyno: Command) -> None:
+    named = ("--setting", "shared_buffers=64MB,128MB,256MB,512MB,1GB", "--budget", "100s")
+    done = pgdyno("tune", "--scratch", "-S", "--dry-run", *named)
+    assert done.code == 0, done.err
+    plan = " ".join(done.out.partition("\nplan ")[2].partition("\nvariant")[0].split())
+    assert plan.startswith("3 of 4 values, because fewer than 3 pairs tell hardly anything: ")
+    assert plan.endswith("shared_buffers=512MB; all need about 149 s of runs")
 
 
 def test_a_dry_run_shows_the_range_of_a_named_setting(pgdyno: Command) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
-from tests.fixtures.clusters import run_sql
+from tests.fixtures.clusters import Make, run_sql
 from tests.fixtures.command import Command
 from tests.fixtures.prove import Figure
 
@@ -16,6 +17,7 @@ from pgdyno.features.doctor.examine import checks
 from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.memory import memory_sum
 from pgdyno.features.tune.review import SETTING_OF_CHECK, Review, review
+from pgdyno.features.tune.review_conf import conf_of
 from pgdyno.features.tune.review_text import rules_text, text_of
 from pgdyno.features.tune.server_settings import read_file
 from pgdyno.server.scratch import ScratchCluster
@@ -162,6 +164,55 @@ def test_a_finding_does_not_repeat_the_setting_that_it_is_about(tmp_path: Path) 
     assert all(line.count("autovacuum = off") < 2 for line in text.splitlines())
 
 
+@pytest.mark.parametrize("width", [80, 100])
+def test_the_answer_comes_first_and_everything_fits_on_a_screen(tmp_path: Path, width: int) -> None:
+    harmful = "\n".join(f"enable_{name} = off" for name in ("hashjoin", "mergejoin", "sort"))
+    text = text_of(reviewed(tmp_path, PUBLISHED + harmful), show_all=False, width=width)
+    lines = text.splitlines()
+    assert lines[0].startswith("answer  ")
+    assert "settings need attention, " in lines[0]
+    assert "work_mem" in lines[0]
+    assert len(lines) <= 25
+    more = text.partition("\nmore")[2].partition("\nmemory")[0]
+    assert "enable_sort" in more, "what has no room is named"
+
+
+def test_a_file_of_risks_leaves_the_decision_to_a_person(tmp_path: Path) -> None:
+    conf = conf_of(reviewed(tmp_path, "synchronous_commit = off\nfsync = off"), "a machine")
+    assert "\n# synchronous_commit = 'on'" in conf
+    assert "\nfsync = 'on'" in conf, "what is certainly wrong is mended"
+    assert "\n# wal_compression" in reviewed_conf(tmp_path, 18), "the server may lack a library"
+
+
+def reviewed_conf(folder: Path, major: int) -> str:
+    return conf_of(reviewed(folder, "", major=major, ram_gb=64), "a machine")
+
+
+@pytest.mark.parametrize("major", ["15", "18"])
+def test_a_server_takes_the_proposed_file_and_its_removal_restores_all(
+    major: str, new_cluster: Make, pgdyno: Command, tmp_path: Path
+) -> None:
+    cluster = new_cluster(major)
+    target, proposed = cluster.target, tmp_path / "proposed.conf"
+    where = ("-h", target.host, "-p", target.ports, "-U", target.user, "-d", "postgres")
+    done = pgdyno("settings", *where, "--ram", "2GB", "--cores", "2", "--conf", proposed)
+    assert done.code == 0, done.err
+    text = proposed.read_text()
+    values = dict(re.findall(r"^(\w+) = '(.*)'$", text, re.MULTILINE))
+    assert len(values) > 3
+    assert "# Undo: remove that line" in text
+    names = list(values)
+    query = "SELECT name, current_setting(name) FROM pg_settings WHERE name = ANY(%s)"
+    before = dict(run_sql(target, query, [names]))
+    settings = dict(cluster.settings)
+    cluster.restart({**settings, **values})
+    wanted = "SELECT count(*) FROM pg_settings WHERE name = ANY(%s) AND source <> 'default'"
+    assert run_sql(target, wanted, [names]) == [(len(names),)]
+    cluster.restart(settings)
+    assert dict(run_sql(target, query, [names])) == before
+    assert pgdyno("settings", *where, "--conf", "--ram", "2GB").out.startswith("# pgdyno settings")
+
+
 @pytest.mark.parametrize("width", [72, 100])
 def test_no_line_is_wider_than_asked(tmp_path: Path, width: int) -> None:
     checked = reviewed(tmp_path, PUBLISHED)
@@ -193,7 +244,7 @@ def test_a_real_server_is_reviewed(any_server: ScratchCluster, pgdyno: Command) 
         shown = pgdyno("settings", *where, "--all", "--check", "warn")
         assert shown.code == 4
         assert "fsync (bad)" in shown.err.partition("CHECK FAILED warn: ")[2]
-        assert shown.out.count("BAD     fsync = off") == 2, "above, and in the list of all"
+        assert shown.out.count("BAD     fsync = off: ") == 2, "above, and in the list of all"
         assert "ok      fsync = off" not in shown.out
         rules = pgdyno("settings", *where, "--rules", "--load", "dw")
         assert "shared_buffers" in rules.out

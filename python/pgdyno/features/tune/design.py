@@ -233,7 +233,8 @@ class Tune(Design[TuneDesign]):
         Before the first round: which values have time, if not all have.
         """
         if len(pilots(history)) == len(history):
-            return self.plan_words(history)
+            plan = self.plan_words(history)
+            return f"plan    {plan}" if plan else ""
         if why := self.why_not_known(history):
             return f"the tuning ends: {why}"
         tuning = self.tuning(history, excluded)
@@ -253,9 +254,9 @@ class Tune(Design[TuneDesign]):
             return ""
         first = names[: -tuning.postponed_count]
         return (
-            f"plan    {len(first)} of {len(names)} values, because fewer than {PAIRS_PLANNED} pairs"
-            f" tell hardly anything: {', '.join(first)}; all need about"
-            f" {duration_text(tuning.time_untried_ns())}"
+            f"{len(first)} of {len(names)} values, because fewer than {PAIRS_PLANNED} pairs tell"
+            f" hardly anything: {', '.join(first)}; all need about"
+            f" {duration_text(tuning.time_untried_ns())} of runs"
         )
 
     def _seen_so_far(self, tuning: Tuning) -> str:

@@ -187,11 +187,16 @@ def refuse_short_budget(workload: Workload, budget: str) -> None:
         )
 
 
-def lines_of_choice(experiment: Experiment, known: Known, risks: Sequence[Risk]) -> Iterator[str]:
-    """Yield what would be searched if evidence chose the settings: each with its range."""
+def lines_of_choice(
+    experiment: Experiment, known: Known, risks: Sequence[Risk], *, has_reasons: bool
+) -> Iterator[str]:
+    """Yield what would be searched if evidence chose the settings: each with its range.
+
+    Args: has_reasons, whether each has the evidence that it needs.
+    """
     yield (
         f"first       a run of the load chooses at most {SETTINGS_MAX} of these settings, by its"
-        " evidence"
+        f" evidence{'' if has_reasons else ' (-v: which)'}"
     )
     possible = choosable(known.machine, risks)
     left_out = unsearchable(experiment, known, [choice.setting for choice in possible], risks)
@@ -201,8 +206,9 @@ def lines_of_choice(experiment: Experiment, known: Known, risks: Sequence[Risk])
             continue
         [dimension] = dimensions([choice.setting], known.machine, known.now, risks)
         yield searched_line(dimension, known)
-        why = f"if {choice.why}"
-        yield fill(why, _WIDTH, initial_indent=" " * 12, subsequent_indent=" " * 12)
+        if has_reasons:
+            why = f"if {choice.why}"
+            yield fill(why, _WIDTH, initial_indent=" " * 12, subsequent_indent=" " * 12)
 
 
 def searched_line(dimension: Dimension, known: Known) -> str:

@@ -12,6 +12,7 @@ from pgdyno.features.tune.catalogue import Entry
 from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.memory import MemorySum
 from pgdyno.features.tune.review import Attention, Explained, Review
+from pgdyno.features.tune.review_conf import proposals
 from pgdyno.features.tune.rules import RULES, Recommended, rule_set
 from pgdyno.quantities import format_bytes
 from pgdyno.report.text_page import WIDTH, TextPage, joined
@@ -19,18 +20,39 @@ from pgdyno.report.text_page import WIDTH, TextPage, joined
 _LABELS: dict[Verdict, str] = {"bad": "BAD", "warn": "WARN", "good": "ok", "unknown": "?"}
 _LABEL_WIDTH = 8
 _RULES_WIDTH = 46
-_NAME_WIDTH = 38
 _RULE = "pgtune"
-# The text names at most this many settings that differ from the rules; --rules lists all.
+# The text names at most this number of settings that differ from the rules; --rules lists all.
 _NAMED = 5
+# The text has at most this number of lines without --all; the names of findings that have no room
+# take up to three.
+_LINES_MAX, _LINES_OF_NAMES = 25, 3
 
 
 def text_of(review: Review, *, show_all: bool, width: int = WIDTH) -> str:
-    """Return the whole text, in lines of about `width` characters."""
-    rows = list(_rows(review))
+    """Return the whole text, in lines of about `width` characters.
+
+    Without `show_all`, it has at most 25 lines: the worst findings, and the names of the others.
+    """
+    first = [line for row in _first_rows(review) for line in _row(*row, width)]
+    last = [line for row in _last_rows(review) for line in _row(*row, width)]
+    blocks = [(a.setting, list(_row(*_attention(a, review), width))) for a in review.attention]
+    room = _LINES_MAX - len(first) - len(last)
+    if not show_all and sum(len(block) for _, block in blocks) > room:
+        room -= _LINES_OF_NAMES
+    else:
+        room = sum(len(block) for _, block in blocks)
+    lines: list[str] = []
+    named: list[str] = []
+    for setting, block in blocks:
+        if named or len(lines) + len(block) > room:
+            named.append(setting)
+        else:
+            lines += block
+    if named:
+        lines += _row("more", f"{', '.join(dict.fromkeys(named))} (--all)", width)
     if show_all:
-        rows += [("", ""), *_explained(review)]
-    return joined(line for label, said in rows for line in _row(label, said, width))
+        last += ["", *(line for row in _explained(review) for line in _row(*row, width))]
+    return joined([*first, *lines, *last])
 
 
 def rules_text(review: Review, width: int = WIDTH) -> str:
@@ -145,22 +167,29 @@ def _listed(review: Review) -> list[Explained]:
     return [names[name] for name in sorted(names)]
 
 
-def _rows(review: Review) -> Iterator[tuple[str, str]]:
-    """Yield label and text of every row of the review."""
-    count, changed = len({attention.setting for attention in review.attention}), len(review.changed)
+def _first_rows(review: Review) -> Iterator[tuple[str, str]]:
+    """Yield label and text of the rows above the findings; the first has the answer."""
+    count = len({attention.setting for attention in review.attention})
+    bad = dict.fromkeys(a.setting for a in review.attention if a.verdict == "bad")
+    said = _counted(count, "setting needs", "settings need") if count else "no setting needs"
+    said += " attention" + (f", {', '.join(bad)} first" if bad else "")
+    yield (
+        "answer",
+        f"{said}; {len(review.changed)} of {review.total_count} differ from the defaults",
+    )
+    ready = [proposed for proposed in proposals(review) if not proposed.is_left]
+    if ready:
+        values = _counted(len(ready), "value", "values")
+        yield (
+            "apply",
+            f"--conf FILE writes a file with {values} for this machine, and how to undo it",
+        )
     yield "target", review.target
     yield "machine", machine_text(review.machine)
-    yield (
-        "",
-        f"{_counted(changed, 'setting differs', 'settings differ')} from the defaults;"
-        + (
-            f" {_counted(count, 'setting needs', 'settings need')} attention"
-            if count
-            else " none needs attention"
-        ),
-    )
-    for attention in review.attention:
-        yield from _attention(attention, review)
+
+
+def _last_rows(review: Review) -> Iterator[tuple[str, str]]:
+    """Yield label and text of the rows below the findings."""
     yield "memory", _memory(review.memory)
     if review.pending:
         yield "restart", f"changed, but not in force before a restart: {', '.join(review.pending)}"
@@ -170,21 +199,21 @@ def _rows(review: Review) -> Iterator[tuple[str, str]]:
         yield "ok", f"{_counted(len(review.fine), 'other', 'others')} (--all explains each)"
 
 
-def _attention(attention: Attention, review: Review) -> Iterator[tuple[str, str]]:
-    explained = review.known.get(attention.setting)
-    present = next((c.present for c in review.changed if c.name == attention.setting), None)
-    present = explained.present if explained is not None else present
-    value = f" = {present.value}" if present is not None and present.value != "''" else ""
-    label = f"{_LABELS[attention.verdict]:{_LABEL_WIDTH}}{attention.setting}{value}"
-    yield label, re.sub(rf"^{re.escape(attention.setting)} = (?:'[^']*'|\S+): ", "", attention.seen)
-    steps = [f"mend: {attention.mend}"] if attention.mend else []
+def _attention(attention: Attention, review: Review) -> tuple[str, str]:
+    """Return the label and the text of a finding: setting, what is wrong, the next step."""
+    explained = review.every.get(attention.setting)
+    value = explained.present.value if explained is not None else "''"
+    name = attention.setting + (f" = {value}" if value != "''" else "")
+    seen = re.sub(rf"^{re.escape(attention.setting)} = (?:'[^']*'|\S+): ", "", attention.seen)
+    said = [f"{name}: {seen}"]
     rule = explained.rules.get(_RULE) if explained is not None else None
-    if rule is not None and rule.text is not None and explained is not None:
-        steps.append(f"PGTune: {_by_rule(rule)}")
-        if explained.needs == "restart":
-            steps.append("needs a restart")
-    if steps:
-        yield " " * _LABEL_WIDTH, "; ".join(steps)
+    if attention.mend:
+        said.append(f"mend: {attention.mend}")
+    elif rule is not None and rule.text is not None:
+        said.append(f"PGTune: {_by_rule(rule)}")
+    if explained is not None and explained.needs == "restart" and "restart" not in said[-1]:
+        said.append("needs a restart")
+    return _LABELS[attention.verdict], "; ".join(said)
 
 
 def _by_rule(rule: Recommended) -> str:
@@ -204,7 +233,7 @@ def _explained(review: Review) -> Iterator[tuple[str, str]]:
         risk = f"{setting.entry.risk}, " if setting.entry is not None else ""
         said = f"{setting.meaning} (default {setting.present.built_in}; {risk}{setting.needs})"
         price = f" {setting.price}" if setting.price else ""
-        yield f"{label:{_LABEL_WIDTH}}{setting.name} = {setting.present.value}", said + price
+        yield label, f"{setting.name} = {setting.present.value}: {said}{price}"
 
 
 def _memory(memory: MemorySum) -> str:
@@ -245,14 +274,6 @@ def _counted(count: int, singular: str, plural: str) -> str:
 
 
 def _row(label: str, said: str, width: int) -> Iterator[str]:
-    """Yield one row of the review. Rows about settings start their text in one column."""
-    if label.strip() and not said:
-        return
-    is_named = label.startswith(tuple(_LABELS.values())) and len(label) > _LABEL_WIDTH
-    is_under = label == " " * _LABEL_WIDTH
-    indent = _NAME_WIDTH if is_named or is_under else _LABEL_WIDTH if label else 0
-    page = TextPage(max(width, indent + 24))
-    if len(label) >= indent > _LABEL_WIDTH:
-        yield label
-        label = ""
-    yield from page.row(label, said, indent=indent)
+    """Yield one row of the text."""
+    if said:
+        yield from TextPage(width).row(label, said, indent=_LABEL_WIDTH)

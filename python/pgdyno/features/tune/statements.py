@@ -26,7 +26,7 @@ def conf_fragment(findings: TuneFindings) -> str:
     for setting in findings.settings:
         lines += [f"# {line}" for line in _comments(findings, setting)]
         mark = "# " if setting.needs == "new cluster" else ""
-        lines.append(f"{mark}{setting.name} = {_quoted(setting.new)}")
+        lines.append(f"{mark}{setting.name} = {quoted(setting.new)}")
     return "\n".join(lines)
 
 
@@ -42,8 +42,10 @@ def alter_system(findings: TuneFindings, *, is_short: bool = False) -> str:
         if setting.needs == "new cluster":
             lines.append(f"-- {setting.name} = {setting.new}")
         else:
-            lines.append(f"ALTER SYSTEM SET {setting.name} = {_quoted(setting.new)};")
-    return "\n".join([*lines, "SELECT pg_reload_conf();"])
+            lines.append(f"ALTER SYSTEM SET {setting.name} = {quoted(setting.new)};")
+    names = [setting.name for setting in findings.settings if setting.needs != "new cluster"]
+    undo = [f"-- undo: {_resets(names)}"] if names else []
+    return "\n".join([*lines, "SELECT pg_reload_conf();", *undo])
 
 
 def effect_text(findings: TuneFindings, setting: SettingEffect) -> str:
@@ -52,6 +54,12 @@ def effect_text(findings: TuneFindings, setting: SettingEffect) -> str:
     if ratio is None:
         return "not measured alone"
     return f"{METRIC_WORDS[findings.metric]} {change_text(ratio)}"
+
+
+def _resets(names: Iterable[str]) -> str:
+    """Return what restores the values of postgresql.conf."""
+    resets = "; ".join(f"ALTER SYSTEM RESET {name}" for name in names)
+    return f"{resets}; SELECT pg_reload_conf();"
 
 
 def _restart_comment(findings: TuneFindings, mark: str) -> Iterable[str]:
@@ -66,5 +74,6 @@ def _comments(findings: TuneFindings, setting: SettingEffect) -> Iterable[str]:
         yield " ".join(setting.price.split())
 
 
-def _quoted(value: str) -> str:
+def quoted(value: str) -> str:
+    """Return a value as postgresql.conf and SQL write it."""
     return "'" + value.replace("'", "''") + "'"

@@ -26,7 +26,14 @@ if wanted.body:
     from pgdyno.features.doctor.verbs.doctor import sql_text
     from pgdyno.features.tune.machine import Machine, machine_of
     from pgdyno.features.tune.review import Review, review
-    from pgdyno.features.tune.review_text import document_of, entry_text, rules_text, text_of
+    from pgdyno.features.tune.review_conf import conf_of
+    from pgdyno.features.tune.review_text import (
+        document_of,
+        entry_text,
+        machine_text,
+        rules_text,
+        text_of,
+    )
     from pgdyno.features.tune.server_settings import SETTINGS_SQL, Reviewed, read_file, read_live
     from pgdyno.server.placement import LAST_PLACE
     from pgdyno.spec.setting_rules import nearest
@@ -85,6 +92,7 @@ _answer, _machine = under(ANSWER), under("Machine")
     "--print-sql", is_flag=True, help="Print every statement that settings may send, and exit."
 )
 @options.store_option
+@options.conf_option
 @options.json_option
 def command(**given: Any) -> int:
     """Explain and check the settings of a server, or of a postgresql.conf.
@@ -110,6 +118,13 @@ def command(**given: Any) -> int:
     width = output.width()
     text = rules_text(reviewed_settings, width) if given["rules"] else ""
     text = text or text_of(reviewed_settings, show_all=given["show_all"], width=width)
+    if given["conf_to"] is not None:
+        conf = conf_of(reviewed_settings, machine_text(machine))
+        if given["conf_to"] != "-":
+            options.write_file(Path(given["conf_to"]), conf)
+            output.note(f"{given['conf_to']} has the values to apply, and says how to undo them")
+        else:
+            text = conf.rstrip()
     document = json.dumps(document_of(reviewed_settings), indent=2, ensure_ascii=False)
     options.write(text, document, given["json_to"])
     # The worst verdict of a setting comes first.
@@ -128,8 +143,10 @@ def _refuse_unused(given: dict[str, Any]) -> None:
     """Raise SpecError for options that change nothing together with the others."""
     hint = "use one of the two"
     if given["explain"]:
-        others = ("rules", "show_all", "check", "json_to")
+        others = ("rules", "show_all", "check", "json_to", "conf_to")
         refuse_without_effect(given, others, "--explain prints one setting as text", hint)
+    if given["conf_to"] is not None:
+        refuse_without_effect(given, ["rules"], "--conf has the values of the rules", hint)
     if given["rules"]:
         refuse_without_effect(given, ["show_all"], "--rules prints published values", hint)
     if given["conf_file"] is None:

@@ -26,6 +26,7 @@ if wanted.body:
     from pgdyno.designs import design_of
     from pgdyno.features.tune import planning
     from pgdyno.features.tune.catalogue import Risk
+    from pgdyno.features.tune.design import Tune
     from pgdyno.features.tune.evidence import choose, unusual_values
     from pgdyno.features.tune.evidence_of_run import checkpoint_every_ns, evidence_of
     from pgdyno.features.tune.findings import TuneFindings
@@ -35,6 +36,7 @@ if wanted.body:
     from pgdyno.loop.drive import carry_out
     from pgdyno.measure.changes import apply_for_good
     from pgdyno.measure.under_test import LentCluster
+    from pgdyno.report.text_page import TextPage
     from pgdyno.server.conninfo import resolve
     from pgdyno.server.find import find
     from pgdyno.server.system_settings import SystemSettings
@@ -148,7 +150,7 @@ def _tuned(given: dict[str, Any], lent: LentCluster) -> int:
             "--price-of-loss lets servers crash, and only scratch servers may crash.",
             hint="leave it out; pgdyno crash --kind command crashes a server of your own",
         )
-    refuse_short_runs(asked.experiment)
+    refuse_short_runs(asked.experiment, "tune")
     if given["apply"] and asked.resolved is None:
         raise SpecError(
             "--apply changes a server of your own, but the command names no server.",
@@ -166,7 +168,10 @@ def _tuned(given: dict[str, Any], lent: LentCluster) -> int:
                 hint="name the settings with --setting, or see which there are with --dry-run",
             )
         if given["dry_run"]:
-            output.data("\n".join(planning.lines_of_choice(asked.experiment, known, risks)))
+            listed = planning.lines_of_choice(
+                asked.experiment, known, risks, has_reasons=given["verbose"]
+            )
+            output.data("\n".join(listed))
             return 0
         run = _first_run(asked, given["store"], lent)
         checkpoint_every = checkpoint_every_ns(run)
@@ -188,6 +193,8 @@ def _tuned(given: dict[str, Any], lent: LentCluster) -> int:
     experiment = experiment.with_fields(crash_count=given["price_of_loss"] or 0)
     if given["dry_run"] and not given["print_spec"]:
         output.data("\n".join(planning.searched_line(dimension, known) for dimension in space))
+        if plan := Tune(experiment).plan_words():
+            output.data("\n".join(TextPage().row("plan", plan)))
     asked = replace(asked, experiment=experiment)
     done = measured("tune", asked, given, lent=lent)
     if given["apply"]:

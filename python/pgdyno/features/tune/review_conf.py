@@ -1,0 +1,96 @@
+"""The proposals of a review as a file of postgresql.conf: what to apply, and how to undo it."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pgdyno.features.tune.catalogue import Needs
+from pgdyno.features.tune.review import Review
+from pgdyno.features.tune.statements import NEEDS_WORDS, quoted
+
+_RULE = "pgtune"
+_COLUMNS = 96
+# The value in the next step of a finding: "ALTER SYSTEM SET work_mem = '8MB' -> 20 GB".
+_SETS = re.compile(r"(?:ALTER SYSTEM SET )?([\w.]+) = ('(?:[^']|'')*'|[^\s;,()]+)")
+# A server that was built without a library does not start with the value that needs it.
+_OF_LIBRARIES = ("io_uring", "lz4", "zstd")
+# Settings of these classes weigh a risk against speed, so a person decides.
+_DECIDED = ("durability", "availability")
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A value to apply; `value` is empty, or `is_left`, if a person must decide."""
+
+    name: str
+    old: str
+    value: str
+    why: str
+    needs: Needs
+    is_left: bool
+
+
+def proposals(review: Review) -> tuple[Proposed, ...]:
+    """Return the values that a review proposes: those that mend a finding, then those of rules."""
+    proposed: dict[str, Proposed] = {}
+    for attention in review.attention:
+        setting = review.every.get(attention.setting)
+        if setting is None or attention.setting in proposed:
+            continue
+        asked, rule = _SETS.match(attention.mend), setting.rules.get(_RULE)
+        value = ""
+        if asked is not None and asked[1] == setting.name:
+            value = asked[2].strip("'").replace("''", "'")
+        elif rule is not None and rule.text is not None:
+            value = rule.text
+        is_risk = setting.entry is not None and setting.entry.risk in _DECIDED
+        is_left = not value or (is_risk and attention.verdict != "bad")
+        why = attention.seen.removeprefix(f"{setting.name} = {setting.present.value}: ")
+        if is_left and attention.mend:
+            why = f"{why}; decide: {attention.mend}"
+        proposed[setting.name] = Proposed(
+            setting.name, setting.present.value, value, why, setting.needs, is_left
+        )
+    for setting in review.against(_RULE):
+        rule = setting.rules[_RULE]
+        if setting.name not in proposed and rule.text is not None:
+            is_left = rule.text in _OF_LIBRARIES
+            why = f"PGTune: {rule.formula}" + ("; needs a build with it" if is_left else "")
+            proposed[setting.name] = Proposed(
+                setting.name, setting.present.value, rule.text, why, setting.needs, is_left
+            )
+    return tuple(proposed.values())
+
+
+def conf_of(review: Review, machine: str) -> str:
+    """Return the file. Args: machine, its facts in words."""
+    every = proposals(review)
+    applied = [proposed for proposed in every if not proposed.is_left]
+    restarts = [proposed.name for proposed in applied if proposed.needs == "restart"]
+    restart = f"and restart the server, for {', '.join(restarts)}" if restarts else ""
+    reload = "then SELECT pg_reload_conf()"
+    head = (
+        f"pgdyno settings of {review.target}: {machine}.",
+        "Rules of thumb: they know the machine, not your load. pgdyno tune measures the effect.",
+        "Apply: copy this file into the folder of postgresql.conf, add a last line"
+        f" include 'NAME-OF-THIS-FILE', {reload}{', ' * bool(restart)}{restart}.",
+        f"Undo: remove that line, {reload}{', ' * bool(restart)}{restart}."
+        " The old value is above each line.",
+        "What ALTER SYSTEM set has precedence over this file: ALTER SYSTEM RESET NAME.",
+    )
+    lines = [line for said in head for line in _comment(said)]
+    return "\n".join([*lines, *(line for proposed in every for line in _lines(proposed))]) + "\n"
+
+
+def _lines(proposed: Proposed) -> Iterator[str]:
+    yield ""
+    yield from _comment(f"was {proposed.old}; {NEEDS_WORDS[proposed.needs]}; {proposed.why}")
+    value = quoted(proposed.value) if proposed.value else "..."
+    yield f"{'# ' * proposed.is_left}{proposed.name} = {value}"
+
+
+def _comment(said: str) -> Iterator[str]:
+    yield from (f"# {line}" for line in textwrap.wrap(said, _COLUMNS, break_on_hyphens=False))
