@@ -21,7 +21,6 @@ pytest_plugins = (
     "tests.fixtures.citus",
     "tests.fixtures.bank",
     "tests.fixtures.engine_process",
-    "tests.fixtures.first_texts",
     "tests.fixtures.command",
     "tests.fixtures.cpu_times",
     "tests.fixtures.line",
@@ -40,7 +39,7 @@ pytest_plugins = (
 
 # Tests with these fixtures run in `make test` and not in `make check`: they start a server.
 SERVER_FIXTURES = {"pg15", "pg18", "any_server", "new_cluster", "database", "database15"}
-SERVER_FIXTURES |= {"new_own_server", "first_texts", "observed"}
+SERVER_FIXTURES |= {"new_own_server", "observed"}
 SERVER_FIXTURES |= {"bank", "bank15", "null_server", "pooler", "ssh_server"}
 SERVER_FIXTURES |= {"secure", "line", "far_line", "slow_flush", "set_clock", "warehouse"}
 SERVER_FIXTURES |= {"either_server", "fresh_warehouse15"}

@@ -121,11 +121,11 @@ def test_calls_in_a_log_come_back_in_the_mirror(
 
 
 @pytest.mark.pg
+@pytest.mark.parametrize("version", ["15", "18"])
 def test_calls_in_statistics_come_back_in_the_mirror(
-    pgdyno: Command, new_cluster: Make, tmp_path: Path
+    pgdyno: Command, new_cluster: Make, tmp_path: Path, version: str
 ) -> None:
-    # The embedded 18 has no pg_stat_statements.
-    core, path = served(new_cluster, "15", STATEMENTS), tmp_path / "counted.capture"
+    core, path = served(new_cluster, version, STATEMENTS), tmp_path / "counted.capture"
     run_sql(core, "CREATE EXTENSION pg_stat_statements")
     capture_statistics(pgdyno, core, path, lambda: use(core, 60), seconds=3)
     check(pgdyno, core, path)

@@ -74,11 +74,11 @@ def test_an_execute_of_a_log_is_sent_as_the_statement_that_was_prepared(
     mirror_of(pgdyno, core, path)
 
 
+@pytest.mark.parametrize("version", ["15", "18"])
 def test_statistics_count_an_execute_under_the_statement_that_was_prepared(
-    pgdyno: Command, new_cluster: Make, tmp_path: Path
+    pgdyno: Command, new_cluster: Make, tmp_path: Path, version: str
 ) -> None:
-    # The embedded 18 has no pg_stat_statements.
-    core, path = server(new_cluster, "15", STATEMENTS), tmp_path / "a.capture"
+    core, path = server(new_cluster, version, STATEMENTS), tmp_path / "a.capture"
     run_sql(core, "CREATE EXTENSION pg_stat_statements")
     capture_statistics(pgdyno, core, path, lambda: use(core, 40), seconds=3)
     capture = file.read(path)

@@ -91,11 +91,11 @@ def load(target: Target, count: int = 120) -> None:
 
 
 @pytest.mark.pg
-@pytest.mark.parametrize("origin", ["statistics", "log"])
+@pytest.mark.parametrize(("origin", "version"), [("statistics", "18"), ("log", "15")])
 def test_the_mirror_of_a_strange_shop_has_no_failed_transaction(
-    origin: str, pgdyno: Command, new_cluster: Make, tmp_path: Path
+    origin: str, version: str, pgdyno: Command, new_cluster: Make, tmp_path: Path
 ) -> None:
-    made = rebuilt(pgdyno, new_cluster, tmp_path, SCHEMA, load, origin=origin)
+    made = rebuilt(pgdyno, new_cluster, tmp_path, SCHEMA, load, origin=origin, version=version)
     core, copy = made.core, made.copy
     circles = (
         "SELECT count(*) FROM app.category c JOIN app.category p ON p.id = c.parent"

@@ -211,7 +211,7 @@ def conflict(first: psycopg.Connection, second: psycopg.Connection) -> None:
 
 
 @pytest.mark.pg
-@pytest.mark.parametrize(("origin", "version"), [("statistics", "15"), ("log", "18")])
+@pytest.mark.parametrize(("origin", "version"), [("statistics", "18"), ("log", "15")])
 def test_the_mirror_of_a_ticketing_application_has_no_failed_transaction(
     origin: str, version: str, pgdyno: Command, new_cluster: Make, tmp_path: Path
 ) -> None:
