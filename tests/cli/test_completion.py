@@ -56,6 +56,7 @@ def started(
         "XDG_DATA_HOME": str(home / "data"),
         "COLUMNS": "200",
         "PGSERVICEFILE": str(home.parent / "services"),
+        "PGPASSFILE": str(home.parent / "pgpass"),
     }
     rc = {"bash": home / "rc", "zsh": home / ".zshrc", "fish": home / "config/fish/config.fish"}
     rc[shell].parent.mkdir(parents=True, exist_ok=True)
@@ -141,6 +142,19 @@ def test_settings_of_searches_and_variants_topics_and_services_are_completed(
     assert typed(line, tmp_path) == ["compare", "--variant", "wal_compression=on"]
     assert typed(f"pgdyno help kne{TAB}", tmp_path) == ["help", "knee"]
     assert typed(f"pgdyno watch service=ba{TAB}", tmp_path) == ["watch", "service=bank"]
+
+
+def test_places_are_those_of_the_file_of_passwords_and_no_password_is_shown(
+    typed: Typed, tmp_path: Path
+) -> None:
+    lines = (
+        "#no:1:note:u:p\ndb1.example:5433:bank:dba:secret\n*:*:*:dba:s2\na\\:b:1:x:y:z\nshort:1\n"
+    )
+    (tmp_path / "pgpass").write_text(lines)
+    line = f"pgdyno watch -h db{TAB}-d ba{TAB}-U db{TAB}-p 5{TAB}"
+    wanted = ["watch", "-h", "db1.example", "-d", "bank", "-U", "dba", "-p", "5433"]
+    assert typed(line, tmp_path) == wanted
+    assert typed(f"pgdyno watch -d se{TAB}", tmp_path) == ["watch", "-d", "se"]
 
 
 def test_the_setting_within_a_quoted_variant_is_completed(

@@ -37,6 +37,8 @@ _VALUES = {
     "conninfo": "@conninfo",
     "builtin": "@builtin",
     "spec": "@file toml",
+    **{"host": "@place 1", "port": "@place 2", "database": "@place 3"},
+    **dict.fromkeys(("user", "username"), "@place 4"),
 }
 # The endings of the files of an option: by verb and parameter, or for any verb.
 _ENDINGS = {

@@ -39,10 +39,19 @@ function services(    path, line) {
   if (is_file(path)) while ((getline line < path) > 0)
     if (line ~ /^\[[^]]+\]/) offer(start substr(line, 2, index(line, "]") - 2), "")
 }
+# Hosts, ports, databases or users of the file of passwords: a field of its lines, not the last.
+function places(field,    path, line, part) {
+  path = ENVIRON["PGPASSFILE"] == "" ? ENVIRON["HOME"] "/.pgpass" : ENVIRON["PGPASSFILE"]
+  if (is_file(path)) while ((getline line < path) > 0)
+    if (line !~ /^#/ && line !~ /\\/ && split(line, part, ":") > 4 && part[field] != "*" && !(part[field] in shown)) {
+      shown[part[field]]; offer(part[field], "")
+    }
+}
 function values(kind,    name, i, list, parts) {
   if (kind == "@result") results()
   else if (kind == "@variant") variants()
   else if (kind == "@conninfo") services()
+  else if (kind ~ /^@place/) places(substr(kind, 8))
   else if (kind == "@setting") { for (i = 1; i <= settings; i++) offer(setting[i] "=", "") }
   else if (kind == "@builtin") {
     for (i = 1; i <= builtins; i++) offer(builtin[i], about[i])
