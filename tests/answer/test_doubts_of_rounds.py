@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from tests.outputs.rendered import BUILT
+
 from pgdyno.analysis.verdicts import Doubt
-from pgdyno.answer.judging import doubts_of_rounds
+from pgdyno.answer.judging import doubts_of_rounds, of_others
+from pgdyno.report.tiles import doubts_of
 from pgdyno.spec.planned import Cell
 
 SHORT = Doubt("too_short", "not_valid", "The measured time was 2 s.", "-T 30")
@@ -70,3 +75,12 @@ def test_what_others_did_is_said_with_the_worst_run() -> None:
     assert messages(by_run) == [
         "3 of 4 runs (8 clients, 16 clients): Other programs used up to 82 % of the CPU."
     ]
+
+
+def test_what_others_did_in_the_run_that_is_shown_whole_is_named_once() -> None:
+    findings = BUILT["sweep"]()
+    assert findings.run is not None
+    of_run = replace(findings.run, doubts=(used("77 %"), SHORT, SET_UP))
+    findings = replace(findings, run=of_run, doubts=(used("up to 95 %"),))
+    assert of_others(of_run.doubts) == (used("77 %"),)
+    assert doubts_of(findings) == (SHORT, used("up to 95 %"), SET_UP)

@@ -27,7 +27,7 @@ from pgdyno.analysis.findings import (
 from pgdyno.analysis.split_verdicts import split_doubts
 from pgdyno.analysis.verdicts import Doubt, is_valid
 from pgdyno.answer.cells import cells_of, doubts_of_cells
-from pgdyno.answer.judging import changes_of, doubts_of, doubts_of_rounds
+from pgdyno.answer.judging import changes_of, doubts_of, doubts_of_rounds, of_others
 from pgdyno.answer.offered import backlog_of, late_of, phases_of
 from pgdyno.answer.own import added_by_features, own_answer, program_of_run
 from pgdyno.answer.sentences import bench_sentence
@@ -44,6 +44,7 @@ from pgdyno.loop.run_needs import doubts_about_needs
 from pgdyno.plan.long_scripts import by_duration, is_by_clock, is_long
 from pgdyno.quantities import counted, duration_text, validity_words
 from pgdyno.spec.experiment import Experiment
+from pgdyno.spec.planned import Cell
 from pgdyno.store.folder import ExperimentFolder
 
 # Doubts about conditions that a single execution cannot meet.
@@ -143,7 +144,7 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
     rounds = [visit for visit in done if visit.planned.purpose == "round"]
     doubts = _doubts_by_run(done, numbers, facts)
     doubts |= {visit.planned.number: (_nothing_completed(visit),) for visit in without}
-    judged = [visit for visit in (*done, *without) if visit.planned.number in doubts]
+    judged = _by_cell((*done, *without), doubts)
     valid = {number: is_valid(of_run) for number, of_run in doubts.items()}
     answer = make(Measurements(folder, experiment, done, numbers, valid, run, without))
     cells = cells_of(experiment, rounds, numbers, compare=answer.compare, curves=answer.curves)
@@ -169,7 +170,7 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
         runs_valid=valid_count,
         doubts=(
             *doubts_of_rounds(
-                [(visit.planned.cell, doubts[visit.planned.number]) for visit in judged],
+                [*judged, *_of_detail(details, run if judged else None)],
                 run_count=run_count,
                 of_variants=answer.compare is not None,
                 client_word=experiment.program.client_word,
@@ -182,6 +183,21 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
         is_complete=bool(stopped_by(folder)),
         repeated=repeated(folder),
     )
+
+
+def _by_cell(
+    visits: Sequence[Visit], doubts: Mapping[int, tuple[Doubt, ...]]
+) -> list[tuple[Cell, tuple[Doubt, ...]]]:
+    """Return the cell and the doubts of each run that has an entry in `doubts`."""
+    cells = {visit.planned.number: visit.planned.cell for visit in visits}
+    return [(cells[number], of_run) for number, of_run in doubts.items()]
+
+
+def _of_detail(
+    details: Sequence[Visit], run: RunFindings | None
+) -> list[tuple[Cell, tuple[Doubt, ...]]]:
+    """Return what others did in the run that is shown whole, next to runs of rounds."""
+    return [(details[-1].planned.cell, of_others(run.doubts))] if run else []
 
 
 def _doubts_by_run(

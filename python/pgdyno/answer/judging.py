@@ -244,6 +244,11 @@ def doubts_of_rounds(
     return tuple(shown)
 
 
+def of_others(of_run: Sequence[Doubt]) -> tuple[Doubt, ...]:
+    """Return the doubts about what others did in a run, which belong to those of all runs."""
+    return tuple(doubt for doubt in of_run if doubt.kind in _OF_OTHERS)
+
+
 def _share(doubt: Doubt) -> float:
     share = _SHARE.search(doubt.message)
     return float(share[1]) if share else 0.0

@@ -28,13 +28,10 @@ def tiles_of(findings: ExperimentFindings) -> tuple[Tile, ...]:
 
 def doubts_of(findings: ExperimentFindings) -> tuple[Doubt, ...]:
     """Return every doubt once; doubts that make a run not valid come first."""
-    of_rounds = {doubt.kind for doubt in findings.doubts if doubt.verdict == "not_valid"}
-    of_run = (
-        [doubt for doubt in findings.run.doubts if doubt.kind not in of_rounds]
-        if findings.run
-        else ()
-    )
-    unique = list(dict.fromkeys([*findings.doubts, *of_run]))
+    of_rounds = {doubt.kind for doubt in findings.doubts}
+    of_run = findings.run.doubts if findings.run else ()
+    others = (doubt for doubt in of_run if doubt.kind not in of_rounds)
+    unique = dict.fromkeys([*findings.doubts, *others])
     return tuple(sorted(unique, key=lambda doubt: doubt.verdict != "not_valid"))
 
 
