@@ -41,7 +41,7 @@ def test_a_list_of_parameters_is_one_parameter(sql: str, text: str, values: list
     statement = own.statement(["red"] if "'" in sql else [])
     assert statement.parsed.text == text
     count = own.parameter_count
-    assert statement.listed([str(n) for n in range(1, count + 1)]) == values
+    assert list(statement.values_of([str(n) for n in range(1, count + 1)], [])) == values
     assert statement.parameter_count == len(values)
     # A recording has the text that the program sent.
     assert own.exact(["IN ($1, $2)"] if "'" in sql else []) == sql
@@ -62,5 +62,5 @@ def test_a_parameter_that_is_used_elsewhere_is_in_no_list(sql: str) -> None:
 
 def test_a_list_that_the_log_has_cut_is_not_known() -> None:
     statement = shape("SELECT b FROM t WHERE id IN ($1, $2) AND a = $3").statement(())
-    assert statement.listed(["1"]) == [False]
-    assert statement.listed(["1", False, "3"]) == [False, "3"]
+    assert list(statement.values_of(["1"], [])) == [False, False]
+    assert list(statement.values_of(["1", False, "3"], [])) == [False, "3"]

@@ -28,6 +28,8 @@ from pgdyno.features.capture.reading.observed import Observed, beginning_of
 
 # Fewer pairs, or more different values, show no dependence.
 _PAIRS_MIN, _VALUES_MAX = 30, 8
+# A statement may have thousands of parameters: those that stand shortly before are looked at.
+_EARLIER_MAX = 50
 # A rarer value is one of the others.
 _RARE = 0.02
 # An earlier parameter decides if it explains this share of an entropy of at least these bits.
@@ -49,8 +51,10 @@ def with_cases(sources: Sequence[Source], observed: Sequence[Observed]) -> list[
             continue
         if isinstance(inner, OfColumn) and inner.group is not None:
             continue
+        if sum(map(len, rows[place])) < _PAIRS_MIN:
+            continue
         best, chosen = _EXPLAINED, None
-        for other in range(place):
+        for other in range(max(0, place - _EARLIER_MAX), place):
             if isinstance(source, ListOf) != isinstance(sources[other], ListOf):
                 continue
             values, deciding = _side_by_side(rows[place], rows[other])

@@ -50,11 +50,7 @@ class Call:
     @property
     def values(self) -> tuple[Value, ...]:
         """Return the values of `$1` and so on; None is NULL, False is not known."""
-        parameters, constants = _unpacked(self.packed)
-        parameters = self.statement.listed(parameters)
-        missing = self.statement.parameter_count - len(parameters)
-        places = self.statement.positions if constants else ()
-        return (*parameters, *[False] * missing, *(constants[at] for at in places))
+        return self.statement.values_of(*_unpacked(self.packed))
 
     @property
     def is_error(self) -> bool:

@@ -12,6 +12,7 @@ import pgparse
 from pgdyno.features.capture.reading.arbiters import places_of
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parsed import TYPE_BEFORE, Parsed, parse
+from pgdyno.features.capture.reading.rows_of_values import FoldedRows, folded
 from pgdyno.server.connect import FIRST_SQL
 
 # Every session of ours begins with a text that has it; a log has no comments.
@@ -61,7 +62,8 @@ class LoggedStatement:
     """A statement with `$n` for every value. `positions`: which constants became parameters.
 
     `casts`: types that the text gives to parameters that were constants, by number from 1. `lists`:
-    which parameters of the program are one list here, as places from 0 and behind the last.
+    which parameters of the program are one list here, as places from 0 and behind the last. `rows`:
+    which values are the rows of an INSERT, and arrays here.
     """
 
     parsed: Parsed
@@ -69,14 +71,22 @@ class LoggedStatement:
     positions: tuple[int, ...] = ()
     casts: Mapping[int, str] = field(default_factory=dict)
     lists: tuple[tuple[int, int], ...] = ()
+    rows: FoldedRows | None = None
 
-    def listed(self, values: Sequence[Any]) -> list[Any]:
-        """Return the values of the program's parameters, lists in place of their elements."""
-        made = list(values)
+    def values_of(self, parameters: Sequence[Any], constants: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the values of `$1` and so on, lists in place of their elements.
+
+        Args: those of the program, and those of the text. False is not known.
+        """
+        if self.rows is not None:
+            parameters, constants = self.rows.folded(parameters, constants)
+        made = list(parameters)
         for first, end in reversed(self.lists):
             part = made[first:end]
             made[first:end] = [part if len(part) == end - first and False not in part else False]
-        return made
+        missing = self.parameter_count - len(made)
+        places = self.positions if constants else ()
+        return (*made, *[False] * missing, *(constants[at] for at in places))
 
 
 class LoggedShape:
@@ -88,6 +98,9 @@ class LoggedShape:
         self._names, self._is_cut = names, is_cut
         self._original = sql, [(start, end) for start, end, _ in literals]
         self.parameter_count = _count_of(sql, literals)
+        self._rows: FoldedRows | None = None
+        if (many := folded(sql, names, literals)) is not None:
+            sql, literals, self._rows = many
         sql, literals, self._lists = _with_lists(sql, literals)
         self._sql, self._count = sql, _count_of(sql, literals)
         self.is_ours = _OUR_FIRST in sql
@@ -122,6 +135,8 @@ class LoggedShape:
         self, constants: Sequence[Any], parameters: Sequence[Any] = ()
     ) -> LoggedStatement:
         """Return the statement; constants that count columns belong to its text."""
+        if self._rows is not None:
+            parameters, constants = self._rows.folded(parameters, constants)
         constants = constants or [""] * len(self._places)
         if self._is_by_value:
             values = tuple(map(_literal, (*constants[: len(self._places)], *parameters)))
@@ -217,7 +232,7 @@ class LoggedShape:
         positions: tuple[int, ...] = (),
         casts: Mapping[int, str] | None = None,
     ) -> LoggedStatement:
-        return LoggedStatement(parsed, self._count, positions, casts or {}, self._lists)
+        return LoggedStatement(parsed, self._count, positions, casts or {}, self._lists, self._rows)
 
     def _casts(
         self, plain: Parsed, positions: Sequence[int], *, is_certain: bool

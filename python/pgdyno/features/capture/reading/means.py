@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from pgdyno.features.capture.model import Counters, Statement
+from pgdyno.features.capture.reading.rows_of_values import ALIAS
 
 _TYPE = (
     r"(?:(?:timestamp|time)(?:\(\$1\))? with(?:out)? time zone|double precision|character varying"
@@ -23,7 +24,11 @@ _TYPED = re.compile(r"\b(?:interval|date|time|timestamp|timestamptz) ?\$")
 # column of the result.
 _CONSTANT = re.compile(r"(?<![\w$.\"])(?:'(?:[^']|'')*'|\d+(?:\.\d+)?)(?![\w\"])")
 _MARK = re.compile(r" ?([(),=<>+*/|:\[\]-]) ?")
-_ROWS = re.compile(r"(\bvalues)(\([^()]*\))(?:,\([^()]*\))+")
+_ROWS = re.compile(r"(\bvalues)(\((?:[^()]|\(\))*\))(?:,\((?:[^()]|\(\))*\))+")
+# Many rows as `rows_of_values.py` writes them, without the columns that have their defaults.
+_FOLDED = re.compile(rf"\bselect ([^;]*?) ?from unnest\([^;()]*\)as {ALIAS}\([^()]*\)")
+_FOLDED_ITEM = re.compile(r"\bc\d+\b")
+_DEFAULTS = re.compile(r"^(insert into [^(]+)\(([^()]*)\)(.*?values)\(((?:[^()]|\(\))*)\)")
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.S)
 _SCALED = tuple(name for name in Counters.model_fields if name not in ("calls", "time_ms"))
 
@@ -40,7 +45,23 @@ def form_of(text: str, *, is_of_any_length: bool = True) -> str:
     if is_of_any_length:
         line = _LIST.sub("=any($)", _NOT_LIST.sub("<>all($)", line))
     line = _TYPED.sub("$", re.sub(_PARAMETER, "$", _WORDS.sub("$1", line)))
-    return _ROWS.sub(r"\1\2", line) if is_of_any_length else line
+    if not is_of_any_length:
+        return line
+    return _DEFAULTS.sub(_without_defaults, _FOLDED.sub(_as_values, _ROWS.sub(r"\1\2", line)))
+
+
+def _as_values(match: re.Match[str]) -> str:
+    return f"values({_FOLDED_ITEM.sub('$', match[1])})"
+
+
+def _without_defaults(match: re.Match[str]) -> str:
+    """Return an INSERT without the columns that have DEFAULT."""
+    names, items = match[2].split(","), match[4].split(",")
+    if len(names) != len(items):
+        return match[0]
+    kept = [(n, i) for n, i in zip(names, items, strict=True) if i != "default"]
+    listed = ",".join(name for name, _ in kept)
+    return f"{match[1]}({listed}){match[3]}({','.join(item for _, item in kept)})"
 
 
 def _forms(text: str) -> tuple[tuple[bool, str], ...]:

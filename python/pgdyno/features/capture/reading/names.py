@@ -28,6 +28,7 @@ class Names:
         accepts: Callable[[str], bool] = lambda _: True,
         arbiters: Mapping[str, Sequence[Arbiter]] | None = None,
         settings: Mapping[str, tuple[str, str]] | None = None,
+        types: Mapping[tuple[str, str], str] | None = None,
     ) -> None:
         """Take what is known of a database.
 
@@ -35,7 +36,7 @@ class Names:
         keys by table that cannot get new values; generated, columns by table and name; roles
         of the server; accepts, whether the server accepts a statement with its parameters;
         arbiters, the unique indexes with constants by table; settings, those of the application
-        that the schema reads, with the column of each value.
+        that the schema reads, with the column of each value; types, by table and column.
         """
         self._fixed_keys, self._generated = fixed_keys or {}, generated
         self._roles, self.accepts = roles, accepts
@@ -46,6 +47,7 @@ class Names:
         self.functions = functions
         self.arbiters = arbiters or {}
         self.settings = settings or {}
+        self._types = types or {}
 
     def table(self, schema: str | None, name: str) -> str:
         """Return the qualified name of a table, "" without a table."""
@@ -79,6 +81,10 @@ class Names:
     def can_add_rows(self, table: str, columns: list[str]) -> bool:
         """Return whether rows with these columns can be made so that no key is there twice."""
         return not any(key <= set(columns) for key in self._fixed_keys.get(table, ()))
+
+    def type_of(self, table: str, column: str) -> str:
+        """Return the type of a column, "" if it is not known."""
+        return self._types.get((table, column), "")
 
     def columns(self, table: str) -> list[str]:
         """Return the columns of a table in their order."""

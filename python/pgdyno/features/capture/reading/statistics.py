@@ -285,6 +285,7 @@ class Reading:
             accepts=self._accepts,
             arbiters=arbiters_of(self.schema.objects),
             settings=settings_of(self._conditions, columns),
+            types={(c.table, c.bare_name): c.type for c in self.schema.columns},
         )
 
     def _accepts(self, text: str) -> bool:
