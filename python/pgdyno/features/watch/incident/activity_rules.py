@@ -39,7 +39,8 @@ _ERRORS = {
     "40001": ("transactions cannot be serialized", "repeat them after a short pause; fewer sessions"
               " should change the same rows at once: SELECT ... FOR UPDATE as the first statement,"
               " shorter transactions, or READ COMMITTED where it is enough"),
-    "55P03": ("lock_timeout ends waits for locks", "see who holds these locks"),
+    "55P03": ("locks are not free (NOWAIT, or lock_timeout ended the wait)",
+              "see who holds these locks"),
     "25P02": ("statements come after an error in their transaction", "find the first error"),
     "25P03": ("idle_in_transaction_session_timeout ends sessions", "find what the application does"
               " inside transactions, such as calls of other services"),

@@ -30,6 +30,8 @@ _SHARE_MIN = 0.1
 _SESSIONS_MIN = 0.25
 _CALLS_MIN = 10
 LONG_S = 30.0
+# If its form tells why it does not end.
+_KNOWN_S = 10.0
 _ROWS_MANY = 10_000
 _BLOCKS_MANY = 200
 _REPORTS_MAX = 1.1
@@ -120,10 +122,12 @@ def long_statements(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
         row, query = seen.last, int(seen.last["query_id"] or 0)
         age_s, text = number(row, "state_age_ns") / 1e9, str(row["statement"])
         lost_s, share = time_of(evidence, query) if query else (0.0, 0.0)
-        if row["state"] != "active" or age_s < LONG_S or share < _SHARE_MIN or not text:
+        if row["state"] != "active" or age_s < _KNOWN_S or share < _SHARE_MIN or not text:
             continue
         parts = restricted(text)
         shape = next(iter(parts.shapes), None) if parts else None
+        if age_s < LONG_S and shape is None:
+            continue
         table = next(iter(parts.tables), ("", "")) if parts else ("", "")
         why, step = shape.words(sql_name(*table)) if shape else ("", "EXPLAIN it, on a copy first")
         said = f"{session_name(row)} has been executing one statement for {seconds(round(age_s))}"

@@ -5,6 +5,8 @@ Limits: columns inside OR and expressions of several columns are left out.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -74,12 +76,16 @@ class ColumnCondition:
 
 @dataclass(frozen=True, slots=True)
 class ShapedColumn:
-    """A shape, and the column that it is about: "" if it is about none, or not known."""
+    """A shape, and the column that it is about: "" if it is about none, or not known.
+
+    `function`: as in `ColumnCondition`.
+    """
 
     meaning: ShapeMeaning
     detail: str
     table: str = ""
     column: str = ""
+    function: str = ""
 
     def words(self, table: str, index: str = "") -> tuple[str, str]:
         """Return what the shape means, and the next step. `index` begins with the column, or ""."""
@@ -87,6 +93,8 @@ class ShapedColumn:
         if index and self.meaning.with_index:
             texts = self.meaning.with_index
         column = sql_name(self.column) if self.column else "the column"
+        if self.function:
+            column = f"{sql_name(self.function)}({column})"
         names = {"column": column, "detail": self.detail, "table": table, "index": index}
         why, step = (text.format(**names) for text in texts)
         return why, step
@@ -100,7 +108,8 @@ class Restricted:
     what it finds. `limits`: it has LIMIT. `skips`: OFFSET. `sorts`: ORDER BY. `groups`: GROUP BY
     or DISTINCT. `columns`: names of all columns in it. `shapes`: conditions that no ordinary index
     helps. `takes_all`: no condition leaves out a row. `first_of`: the column whose smallest or
-    largest value it asks for. `written`: the table that it changes. `changed`: columns of SET.
+    largest value it asks for. `repeated`: tables that it names more than once. `written`: the
+    table that it changes. `changed`: columns of SET.
     """
 
     tables: tuple[tuple[str, str], ...]
@@ -114,6 +123,7 @@ class Restricted:
     shapes: tuple[ShapedColumn, ...] = ()
     takes_all: bool = False
     first_of: ColumnCondition | None = None
+    repeated: frozenset[str] = frozenset()
     written: tuple[str, str] | None = None
     changed: frozenset[str] = frozenset()
 
@@ -158,9 +168,41 @@ def restricted(text: str) -> Restricted | None:
         columns=frozenset(_columns(tree)),
         shapes=(*reader.shapes, *(_shaped(shape, names) for shape in order_of(tree))),
         takes_all=not reader.leaves_out and not tree.get("groupClause"),
-        first_of=_first_of(tree, names),
+        first_of=reader.first_of,
+        repeated=frozenset(
+            name for (_, name), times in Counter(reader.tables).items() if times > 1
+        ),
         written=written,
         changed=frozenset(changed) if kind == "UpdateStmt" else frozenset(),
+    )
+
+
+def with_view(parts: Restricted, view: tuple[str, str], text: str) -> Restricted:
+    """Return a statement's parts with the tables of a view in place of the view.
+
+    A view that sums, sorts, limits or has a window stays: conditions on it choose no rows inside.
+    """
+    inner = restricted(text)
+    is_plain = inner is not None and inner.returns_what_it_finds and not inner.sorts
+    if inner is None or not is_plain or re.search(r"\bOVER\b", text):
+        return parts
+
+    def of_table(column: ColumnCondition) -> ColumnCondition:
+        return replace(column, schema="", table="") if column.table == view[1] else column
+
+    tables = (name for name in parts.tables if name != view)
+    conditions = tuple(map(of_table, parts.conditions))
+    shapes = (
+        replace(shape, table="") if shape.table == view[1] else shape for shape in parts.shapes
+    )
+    return replace(
+        parts,
+        tables=tuple(dict.fromkeys((*tables, *inner.tables))),
+        conditions=(*conditions, *inner.conditions),
+        shapes=(*shapes, *inner.shapes),
+        first_of=parts.first_of and of_table(parts.first_of),
+        repeated=parts.repeated | inner.repeated,
+        takes_all=parts.takes_all and inner.takes_all,
     )
 
 
@@ -179,6 +221,7 @@ class _StatementReader:
         self.conditions: list[ColumnCondition] = []
         self.shapes: list[ShapedColumn] = []
         self.sums = self.limits = self.leaves_out = False
+        self.first_of: ColumnCondition | None = None
 
     def read(self, tree: Mapping[str, Any], around: Names, *, is_value: bool = False) -> Names:
         """Read a query; return the names in it. Args: is_value, its rows become no rows outside."""
@@ -214,6 +257,7 @@ class _StatementReader:
             and any(quals)
             and not next(iter(part["ctequery"].values())).get("whereClause")
         )
+        self.first_of = self.first_of or _first_of(tree, local)
         for side in ("larg", "rarg"):
             if side in tree:
                 self.read(tree[side], around, is_value=is_value)
@@ -264,7 +308,7 @@ def _shaped(shape: SeenShape, names: Names, local: Names | None = None) -> Shape
     column = reference and _column(reference, names, local or names, "=")
     if not column:
         return ShapedColumn(shape.meaning, shape.detail)
-    return ShapedColumn(shape.meaning, shape.detail, column.table, column.column)
+    return ShapedColumn(shape.meaning, shape.detail, column.table, column.column, shape.function)
 
 
 def _first_of(tree: Mapping[str, Any], names: Names) -> ColumnCondition | None:

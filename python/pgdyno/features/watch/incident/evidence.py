@@ -30,6 +30,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "slots": ("slot",),
     "replication": ("sender_pid", "standby"),
     "tables": ("schema", "table"),
+    "indexes": ("schema", "table", "index"),
     "statements": ("database", "query_id"),
     "objects": ("kind", "object"),
     "slru": ("cache",),

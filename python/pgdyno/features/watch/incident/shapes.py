@@ -103,12 +103,14 @@ OTHER_TYPE = ShapeMeaning(
 class SeenShape:
     """A shape in a statement. `reference`: the parsed column, None without one.
 
-    `detail`: a type, an operator, or several columns.
+    `detail`: a type, an operator, or several columns. `function`: of one argument, around the
+    column.
     """
 
     meaning: ShapeMeaning
     reference: Part | None = None
     detail: str = ""
+    function: str = ""
 
 
 def shapes_of(condition: Part | None) -> Iterator[SeenShape]:
@@ -153,7 +155,9 @@ def _of_comparison(part: Part) -> Iterator[SeenShape]:
     if column is None:
         return
     if operator in _PATTERNS and kind != "AEXPR_OP_ANY":
-        yield SeenShape(PATTERN, column)
+        call = left.get("FuncCall", {}) if isinstance(left, Mapping) else {}
+        name = _last_name(call["funcname"]) if len(call.get("args", ())) == 1 else ""
+        yield SeenShape(PATTERN, column, function=name)
     elif operator in _CONTAINS:
         yield SeenShape(CONTAINS, column, operator)
     elif kind == "AEXPR_OP_ANY" and isinstance(right, Mapping) and "ColumnRef" in right:

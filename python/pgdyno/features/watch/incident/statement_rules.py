@@ -22,8 +22,13 @@ _READ_MIN = 1_000
 _USEFUL_RATIO_MAX = 0.05
 # A statement that reads at least this share of a table's pages in a call reads the table whole.
 _WHOLE_RATIO = 0.5
+# Of each call; the counts of a table and those of its statements are of other moments.
+_COUNTED_RATIO = 0.2
+MISSING, NONE_HELPS = "index missing", "no plain index helps"
 _ASKED_MAX = 10
 _ALWAYS_ASKED = 3
+# Index entries of a block, at most about; and the fewest blocks of an index that is read whole.
+_ENTRIES_EACH, _WALKED_MIN = 500, 50
 # A list of parameters, of which the text may have the begin only.
 _LIST = re.compile(r"\(\s*\$\d+(?:\s*,\s*\$\d+)*\s*,?\s*(?:\)|$|…)")
 # A call that reads this many times the blocks of the average call has another plan.
@@ -161,13 +166,27 @@ def _in_vain(
 ) -> IncidentFinding | None:
     size, pages = size_of(evidence, table)
     # The table's own counter says that its rows were read without an index.
-    is_read = grown_of(evidence, table, "seq_rows") >= _WHOLE_RATIO * size
+    is_read = grown_of(evidence, table, "seq_rows") >= size * max(
+        _WHOLE_RATIO, _COUNTED_RATIO * counts["calls"]
+    )
     times = counts["blocks"] / max(pages, 1)
-    if not is_read or times < _WHOLE_RATIO or size < _READ_MIN:
+    is_whole = is_read and times >= _WHOLE_RATIO
+    # Or all entries of an index, because its order does not help.
+    is_walked = (
+        _entries_of(evidence, table) >= _WHOLE_RATIO * size * counts["calls"]
+        # Other statements read entries, too.
+        and counts["blocks"] >= max(size / _ENTRIES_EACH, _WALKED_MIN)
+    )
+    if not (is_whole or is_walked) or size < _READ_MIN:
         return None
-    read = size if times < 1.5 else size * times
+    read = size * times if is_whole and times >= 1.5 else size
     invalid = _invalid_index(evidence, table.name)
-    reasons = _reasons(facts, table, counts, size, invalid)
+    left = _rows_left(evidence, facts, table, counts)
+    reasons = (
+        reason
+        for reason in _reasons(facts, table, counts, size, left, invalid)
+        if is_whole or reason.kind in (NONE_HELPS, MISSING)
+    )
     if is_mostly_dead(seen_of(evidence, table)):
         return None  # Another rule says so.
     reason = next((made for made in reasons if made.needed_count <= _USEFUL_RATIO_MAX * read), None)
@@ -175,7 +194,8 @@ def _in_vain(
         return None
     lost_s, share, alike = time_of_alike(evidence, known, query)
     text = " ".join(known.texts.get(query, "").split()) or f"query {query}"
-    reads = f"reads {read:,.0f} rows of {table.name} for {max(reason.needed_count, 0):,.0f}"
+    what = "rows" if is_whole else "index entries"
+    reads = f"reads {read:,.0f} {what} of {table.name} for {max(reason.needed_count, 0):,.0f}"
     return IncidentFinding(
         kind=reason.kind,
         said=f"{text}: {reads}",
@@ -220,6 +240,7 @@ def _reasons(
     table: TableFacts,
     counts: Mapping[str, float],
     size: float,
+    left: float | None,
     invalid: str,
 ) -> Iterator[WholeReason]:
     """Yield what may be the reason for reading a table whole, the most certain one first."""
@@ -228,13 +249,21 @@ def _reasons(
     columns = [
         (needed, column)
         for column in table.columns
-        if (needed := _needed(facts, table, column, counts, size)) is not None
+        if (needed := _needed(facts, column, counts, size, left)) is not None
+        and not (column.index and (column.condition.is_join or table.table in parts.repeated))
     ]
-    columns.sort(key=lambda pair: (not _is_choosing(pair[1]), pair[0], bool(pair[1].index)))
+    columns.sort(
+        key=lambda pair: (
+            not _is_choosing(pair[1]),
+            pair[0],
+            bool(pair[1].index),
+            pair[1].expected_ratio or 1.0,
+        )
+    )
     of_columns = [
         WholeReason(
             needed,
-            "index not used" if column.index else "index missing",
+            "index not used" if column.index else MISSING,
             *_why(table, column, needed, invalid),
             column.condition.indexed,
             column.index,
@@ -244,13 +273,13 @@ def _reasons(
     of_shapes = [
         WholeReason(
             counts["rows"],
-            "no plain index helps",
+            NONE_HELPS,
             *shape.shape.words(table.name, shape.index),
             shape.shape.column,
             shape.index,
         )
         for shape in shapes
-        if parts.needs_what_it_returns or shape.shape.meaning is RANDOM
+        if not (parts.sums or parts.skips) or shape.shape.meaning is RANDOM
     ]
     is_of_statement = any(shape.shape.meaning.is_of_statement for shape in shapes)
     if not is_of_statement and columns and _is_choosing(columns[0][1]):
@@ -261,8 +290,8 @@ def _reasons(
     if first_of is not None and not first_of.index and len(parts.tables) == 1:
         why, step = _why_first(table, first_of)
         name = first_of.condition.indexed
-        yield WholeReason(counts["rows"], "index missing", why, step, name)
-    if parts.needs_what_it_returns:
+        yield WholeReason(counts["rows"], MISSING, why, step, name)
+    if parts.needs_what_it_returns and len(parts.tables) == 1:
         why = "no condition is known for which an index would help"
         yield WholeReason(counts["rows"], "much is read for few rows", why, EXPLAIN_STEP)
 
@@ -274,41 +303,74 @@ def _is_choosing(column: ColumnFacts) -> bool:
 
 def _needed(
     facts: StatementFacts,
-    table: TableFacts,
     column: ColumnFacts,
     counts: Mapping[str, float],
     size: float,
+    left: float | None,
 ) -> float | None:
-    """Return how many rows of a table a call needs, if this condition chooses them."""
+    """Return how many rows of a table a call needs, if this condition chooses them.
+
+    Args: left, rows of other tables for each of which the table is asked.
+    """
     condition, ratio = column.condition, column.expected_ratio
-    returned = counts["rows"] if facts.parts.returns_what_it_finds else None
-    if not condition.is_join:
-        if returned is not None and len(facts.parts.tables) == 1:
-            return returned
-        return None if ratio is None else min(1.0, ratio * (condition.values or 1)) * size
-    # It is asked for once for each row of another table that the other conditions leave.
-    left = [
-        other.expected_ratio * (other.condition.values or 1) * beside.rows_count
-        for beside in facts.tables
-        for other in beside.columns
-        if beside is not table and not other.condition.is_join and other.expected_ratio
-    ]
-    left += [] if returned is None else [returned]
-    return min(left) * max(1.0, (ratio or 0.0) * size) if left else None
+    if condition.is_join:
+        return None if left is None else left * max(1.0, (ratio or 0.0) * size)
+    if facts.parts.returns_what_it_finds and len(facts.parts.tables) == 1:
+        return counts["rows"]
+    return None if ratio is None else min(1.0, ratio * (condition.values or 1)) * size
+
+
+def _rows_left(
+    evidence: IncidentEvidence,
+    facts: StatementFacts,
+    table: TableFacts,
+    counts: Mapping[str, float],
+) -> float | None:
+    """Return how many rows of the other tables the conditions leave in a call; None if unknown."""
+    left = [counts["rows"]] if facts.parts.returns_what_it_finds else []
+    for other in facts.tables:
+        if other is table and table.table not in facts.parts.repeated:
+            continue
+        left += [
+            column.expected_ratio * (column.condition.values or 1) * other.rows_count
+            for column in other.columns
+            if column.expected_ratio and not column.condition.is_join
+        ]
+        size, _ = size_of(evidence, other)
+        if other is not table and grown_of(evidence, other, "seq_rows") < size:
+            # Its rows came by an index.
+            left.append(_entries_of(evidence, other) / counts["calls"])
+    return min(left, default=None)
+
+
+def _entries_of(evidence: IncidentEvidence, table: TableFacts) -> float:
+    """Return how many entries were read in the indexes of a table."""
+    return sum(
+        seen.grown("entries_read")
+        for (schema, name, _), seen in evidence.seen("indexes").items()
+        if (schema, name) in (table.parts or ((table.schema, table.table),))
+    )
 
 
 def _why_first(table: TableFacts, first_of: ColumnFacts) -> tuple[str, str]:
-    names = [
-        column.condition.indexed
-        for column in table.columns
-        if column.condition.operator == "=" and not column.condition.is_join
-    ]
-    listed = ", ".join(dict.fromkeys((*names, first_of.condition.indexed)))
+    name = first_of.condition.indexed
     return (
-        f"it needs the first rows in the order of {first_of.condition.indexed}, and no index begins"
-        " with that column: all rows are read and sorted",
-        f"CREATE INDEX CONCURRENTLY ON {table.name} ({listed}), on a copy first",
+        f"it needs the first rows in the order of {name}, and no index begins with that column: all"
+        " rows are read and sorted",
+        f"CREATE INDEX CONCURRENTLY ON {table.name} ({_together(table, name)}), on a copy first",
     )
+
+
+def _together(table: TableFacts, last: str = "") -> str:
+    """Return the columns of one index for all conditions with a value: equality comes first."""
+    conditions = [
+        column.condition
+        for column in table.columns
+        if not column.condition.is_join and not column.condition.predicate
+    ]
+    names = [condition.indexed for condition in conditions if condition.operator == "="]
+    others = [condition.indexed for condition in conditions if condition.operator != "="]
+    return ", ".join(dict.fromkeys((*names, *([last] if last else others[:1]))))
 
 
 def _lately(counts: Mapping[str, float]) -> str:
@@ -343,12 +405,6 @@ def _why(
             f" statement keeps one plan for all values, and this value is rare{expects}",
             "plan_cache_mode = force_custom_plan for its role; or no prepared statement for it",
         )
-    if column.index and column.condition.is_join:
-        return (
-            f"index {column.index} begins with {where} and is not used for the join: hypothesis,"
-            f" the joined columns have different types, or statistics mislead the planner{expects}",
-            f"compare the types of the joined columns; ANALYZE {table.name}; then EXPLAIN",
-        )
     if column.index and "Index" in column.node:
         return (
             f"index {column.index} begins with {where} and is not used, but the planner would use"
@@ -375,9 +431,12 @@ def _why(
             f"CREATE INDEX CONCURRENTLY ON {table.name} ({column.condition.indexed})"
             f" WHERE {predicate}, on a copy first",
         )
+    names = column.condition.indexed
+    if not column.condition.is_join and (column.expected_ratio or 0.0) > _USEFUL_RATIO_MAX:
+        names = _together(table)  # None of them is enough alone.
     return (
         f"no index begins with {where}: hypothesis{expects}",
-        f"CREATE INDEX CONCURRENTLY ON {table.name} ({column.condition.indexed}), on a copy first",
+        f"CREATE INDEX CONCURRENTLY ON {table.name} ({names}), on a copy first",
     )
 
 

@@ -23,6 +23,7 @@ from pgdyno.features.watch.incident.conditions import (
     Restricted,
     ShapedColumn,
     restricted,
+    with_view,
 )
 from pgdyno.features.watch.incident.shapes import OTHER_TYPE
 from pgdyno.measure.statement_texts import SCHEMA_SQL, TEXTS_SQL
@@ -61,10 +62,11 @@ TABLE_SQL = (
     " JOIN pg_catalog.pg_namespace m ON m.oid = p.relnamespace WHERE p.relkind <> 'p') s"
     " WHERE n.nspname = %s AND c.relname = %s"
 )
-# The statistics views do not have partitioned tables.
-PARTITIONED_SQL = (
-    "SELECT n.nspname::text FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n"
-    " ON n.oid = c.relnamespace WHERE c.relname = %s AND c.relkind = 'p' LIMIT 2"
+# What the statistics views of tables do not have: partitioned tables and views.
+OTHERS_SQL = (
+    "SELECT n.nspname::text, CASE c.relkind WHEN 'v' THEN pg_get_viewdef(c.oid) ELSE '' END"
+    " FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+    " WHERE c.relname = %s AND (%s = '' OR n.nspname = %s) AND c.relkind IN ('p', 'v') LIMIT 2"
 )
 TRIGGERS_SQL = (
     "SELECT tgname::text FROM pg_catalog.pg_trigger WHERE tgrelid = %s AND NOT tgisinternal"
@@ -181,7 +183,7 @@ def statements() -> dict[str, str]:
     return {
         "a table of an expensive statement, after a watch": TABLE_SQL,
         "a column that it restricts": COLUMN_SQL,
-        "a partitioned table": PARTITIONED_SQL,
+        "a partitioned table or a view": OTHERS_SQL,
         "indexes that its updates change": CHANGED_INDEXES_SQL,
         "triggers of a table that it changes": TRIGGERS_SQL,
         "what the planner expects": _EXPLAIN.format(
@@ -218,10 +220,17 @@ def _statement(
     session: ServerSession, parts: Restricted, busy: Mapping[str, Sequence[str]]
 ) -> StatementFacts:
     known: dict[tuple[str, str], TableFacts] = {}
+    others: dict[str, list[str]] = {}
+    for schema, table in parts.tables:
+        if table in busy:
+            continue
+        for place, view in session.fetch(OTHERS_SQL, [table, schema, schema]):
+            if view:
+                parts = with_view(parts, (schema, table), str(view))
+            else:
+                others.setdefault(table, []).append(str(place))
     for schema, table in dict.fromkeys((*parts.tables, *filter(None, (parts.written,)))):
-        places = [schema] if schema else list(busy.get(table, ()))
-        if not places:
-            places = [str(place) for (place,) in session.fetch(PARTITIONED_SQL, [table])]
+        places = [schema] if schema else [*busy.get(table, others.get(table, ()))]
         for place in places[:2]:
             try:
                 made = _table(session, place, table, parts)

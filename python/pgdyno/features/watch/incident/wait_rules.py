@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +12,11 @@ from pgdyno.features.watch.incident.evidence import IncidentEvidence
 from pgdyno.features.watch.incident.finding import Danger, IncidentFinding
 from pgdyno.features.watch.incident.holding_rules import oldest_holder
 from pgdyno.features.watch.incident.lock_rules import cost_words
-from pgdyno.features.watch.incident.statement_rules import KnownStatements, short_text
+from pgdyno.features.watch.incident.statement_rules import (
+    KnownStatements,
+    counts_of,
+    short_text,
+)
 from pgdyno.quantities import compact_ms, percent
 
 READS = "waits for reads"
@@ -24,6 +29,7 @@ _FLUSH_MS = 5.0
 _LOOKUPS_PER_SECOND = 200_000.0
 _READS_PER_SECOND = 1_000.0
 _PER_REST = 1 / 3
+_SHORT_MS = 250.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,7 @@ class WaitMeaning:
 
     `names`: how their names begin, as in `canonical_event`.
     `flush_ms`: how long a flush must take on average, so that it is a finding; 0: it need not.
+    `call_ms`: how long a call of the statement that waits most may take; longer ones wait so, too.
     """
 
     names: tuple[str, ...]
@@ -40,6 +47,7 @@ class WaitMeaning:
     kind: str = "contention inside the server"
     danger: Danger = Danger.GROWS
     flush_ms: float = 0.0
+    call_ms: float = math.inf
 
 
 _SUBTRANSACTIONS = WaitMeaning(
@@ -76,9 +84,10 @@ WAITS: tuple[WaitMeaning, ...] = (
     ),
     WaitMeaning(
         ("lwlock:buffercontent", "buffer:"),
-        "sessions wait for the same blocks: the end of an index on growing values, or rows that"
-        " everybody changes",
-        "see the statement: fewer indexes on growing values, larger batches, hash partitions",
+        "sessions wait for the same blocks: the end of an index on growing values, rows that"
+        " everybody changes, or a sequence",
+        "see the statement: fewer indexes on growing values, larger batches, hash partitions; for"
+        " nextval, ALTER SEQUENCE ... CACHE",
     ),
     WaitMeaning(
         ("io:walsync", "io:walwrite", "lwlock:walwrite"),
@@ -127,6 +136,7 @@ WAITS: tuple[WaitMeaning, ...] = (
         "sessions wait for their parallel workers",
         "many short statements run in parallel: max_parallel_workers_per_gather = 0 for their"
         " role, or a larger parallel_setup_cost",
+        call_ms=_SHORT_MS,
     ),
     WaitMeaning(
         ("timeout:pgsleep",),
@@ -183,15 +193,16 @@ def _finding(
     is_little = (evidence.share(lost_s) or 0.0) < _RATIO or lost_s < _SESSIONS * evidence.seconds
     if not events or is_little or _flush_ms(evidence, lost_s) < meaning.flush_ms:
         return None
+    query, who = _who(evidence, known, events)
+    if ((counts_of(evidence, query) or {}).get("ms", 0.0)) > meaning.call_ms:
+        return None
     said = f"{meaning.said} ({', '.join(sorted(events))})"
     cost = cost_words(lost_s, evidence)
     if meaning.flush_ms:
         made = max(evidence.tally.total.transactions, 1)
         cost += f"; {compact_ms(_flush_ms(evidence, lost_s))} ms in each flush"
         cost += f", {compact_ms(1e3 * lost_s / made)} ms in each transaction"
-    return _made(
-        evidence, meaning, said, lost_s=lost_s, cost=cost, who=_who(evidence, known, events)
-    )
+    return _made(evidence, meaning, said, lost_s=lost_s, cost=cost, who=who)
 
 
 def _flush_ms(evidence: IncidentEvidence, lost_s: float) -> float:
@@ -207,16 +218,17 @@ def _flush_ms(evidence: IncidentEvidence, lost_s: float) -> float:
     return 1e3 * lost_s / max(evidence.tally.total.transactions, 1)
 
 
-def _who(evidence: IncidentEvidence, known: KnownStatements, events: set[str]) -> str:
-    """Return the statement that waits most in these events, with its share; "" if not known."""
+def _who(evidence: IncidentEvidence, known: KnownStatements, events: set[str]) -> tuple[int, str]:
+    """Return the statement that waits most in these events, and its share; 0, "" if not known."""
     by_query: Counter[int] = Counter()
     for query, of_query in list(evidence.tally.total.by_statement.items()):
         by_query[query] = sum(count for event, count in of_query.items() if event in events)
     [(query, count)] = by_query.most_common(1) or [(0, 0)]
     text = known.texts.get(query, "")
     if not text or count < _PER_REST * by_query.total():
-        return ""
-    return f"{percent(count / by_query.total())} of it in {short_text(' '.join(text.split()))}"
+        return 0, ""
+    share = percent(count / by_query.total())
+    return query, f"{share} of it in {short_text(' '.join(text.split()))}"
 
 
 def _made(
