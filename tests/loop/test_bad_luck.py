@@ -71,6 +71,29 @@ def test_a_shortage_of_memory_is_found_before_the_load(pgdyno: Command, tmp_path
 
 
 @needs.POSTGRESQL_15
+@pytest.mark.parametrize("major", ["15", "18"])
+def test_a_server_that_something_outside_kills_is_started_and_measured_again(
+    pgdyno: Command, tmp_path: Path, major: str
+) -> None:
+    needs.postgresql(major)
+    place = Path(os.environ["PGDYNO_DATA"])
+    before = set(place.glob("*/data/postmaster.pid"))
+    running = pgdyno.start(
+        *("compare", "-s", "1", "--pg-version", major, "--data-dir", place, *SCRATCH),
+        *("-c", "1", "-T", "2s", "--warmup", "0s", "--rounds", "3", "--json"),
+        *("-f", one_script(tmp_path), "--variant", "a", "--variant", "b: work_mem=9MB"),
+    )
+    running.await_load(pgdyno.store)
+    [file] = set(place.glob("*/data/postmaster.pid")) - before
+    os.kill(int(file.read_text().split()[0]), signal.SIGKILL)
+    said = running.wait()
+    assert said.code == 3, "runs of 2 s are not valid"
+    assert [variant["runs"] for variant in said.document["variants"]] == [3, 3]
+    words = " ".join(said.err.split())
+    assert "failed and is repeated: The server was lost during the run" in words
+    assert "The server's log does not say why, so something outside ended it." in words
+
+
 def test_a_second_interrupt_leaves_nothing_behind_either(pgdyno: Command, tmp_path: Path) -> None:
     place = Path(os.environ["PGDYNO_DATA"])
     before = set(place.iterdir())

@@ -36,6 +36,8 @@ def test_the_last_lines_of_a_log_are_the_servers_without_repeats() -> None:
         "startup process (PID 23) was terminated by signal 6: Aborted",
     )
     assert last_words("") == ()
+    start = "2026-11-21 02:01:00.000 UTC [30] LOG:  starting PostgreSQL 15.18\n"
+    assert last_words(LOG + start) == (), "what it said before does not explain the next end"
 
 
 @needs.POSTGRESQL_15

@@ -229,7 +229,7 @@ def _loop(
     hints: dict[str, str] = {}
     facts = StoredFacts(folder, progress)
     last_words = ""
-    failures = Failures(servers, design)
+    failures = Failures(servers)
     repeats = Repeats(folder)
     ended_ns = monotonic_ns()
     while True:
@@ -269,7 +269,7 @@ def _loop(
         record_failed(folder, run.number, end.took_ns)
         failed_ns += end.took_ns
         failures.failed(run)
-        if failures.is_repeated(run, history):
+        if failures.is_repeated(end, history):
             progress.said(f"run {run.number} failed and is repeated: {end.error.message}")
             continue
         variant = failures.blamed(run)

@@ -6,12 +6,10 @@ The run is repeated, or its variant is left out, or the experiment ends. `drive.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from pgdyno.errors import PgdynoError, ServerError
 from pgdyno.measure.execute import FailedRun
 from pgdyno.measure.servers import Servers
-from pgdyno.plan.design import Design
 from pgdyno.plan.history import History
 from pgdyno.spec.planned import PlannedRun, PlannedVariant
 
@@ -22,10 +20,8 @@ _FAILURES_MAX = 3
 class Failures:
     """Counts the failures in a row of each variant, and decides what follows."""
 
-    def __init__(self, servers: Servers, design: type[Design[Any]]) -> None:
-        """Begin. Args: design, the kind of plan that chooses the runs."""
+    def __init__(self, servers: Servers) -> None:
         self._servers = servers
-        self._are_repeated = design.repeats_failures
         self._in_a_row: Counter[str] = Counter()
 
     def passed(self, run: PlannedRun) -> None:
@@ -36,13 +32,14 @@ class Failures:
         """Note that a run failed."""
         self._in_a_row[_place_of(run)] += 1
 
-    def is_repeated(self, run: PlannedRun, history: History) -> bool:
+    def is_repeated(self, failed: FailedRun, history: History) -> bool:
         """Return whether a failed run says too little to leave its variant out.
 
-        A variant that ran before has proved that it can run; one failure may be an accident of the
-        server. Three in a row are not.
+        A variant that ran before has proved that it can run, and a server may be lost for a reason
+        outside: one failure may be an accident. Three in a row are not.
         """
-        if not self._are_repeated or not _ran_before(run, history):
+        run = failed.planned
+        if not failed.is_server_lost and not _ran_before(run, history):
             return False
         return self._in_a_row[_place_of(run)] < _FAILURES_MAX
 

@@ -42,13 +42,15 @@ class CompleteRun:
 class FailedRun:
     """A run that an error or an interrupt ended; what it measured until then is in the store.
 
-    `ends_experiment`: the error is not about the run's variant alone.
+    `ends_experiment`: the error is not about the run's variant alone. `is_server_lost`: the server
+    answered before the run and not after it.
     """
 
     planned: PlannedRun
     took_ns: int
     error: PgdynoError
     ends_experiment: bool
+    is_server_lost: bool = False
 
 
 def carry_out_run(
@@ -101,7 +103,8 @@ def _loaded(
     took_ns = monotonic_ns() - began_ns
     if error is not None:
         is_stopped = bool(brake.why) or isinstance(error, InterruptedByUser)
-        return FailedRun(planned, took_ns, error, is_stopped or planned.cell.variant is None)
+        ends_all = is_stopped or planned.cell.variant is None
+        return FailedRun(planned, took_ns, error, ends_all, is_server_lost=is_lost)
     assert stored is not None, "a run without a summary has failed"
     spent_ns = dict(ready.servers.spent.by_part_ns)
     return CompleteRun(planned, took_ns, stored, under_test.facts, spent_ns)

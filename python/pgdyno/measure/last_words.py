@@ -12,22 +12,26 @@ from pgdyno.server.postmaster import last_words, read_log
 _HINT = (
     "the results until then are kept; correct the problem that the log names, or use another disk"
 )
+_SILENT = "The server's log does not say why, so something outside ended it."
+_SILENT_HINT = (
+    "the results until then are kept; dmesg shows whether the kernel ended it for lack of memory"
+)
 
 
 def words_of_log(under_test: UnderTest) -> str:
-    """Return the last lines of a scratch server's log; "" for a server of the user's own."""
+    """Return what a scratch server's log says last; "" for a server of the user's own."""
     path = under_test.log_path()
-    said = last_words(read_log(path)) if path is not None else ()
-    return "; ".join(words.rstrip(".") for words in said)
+    if path is None:
+        return ""
+    said = "; ".join(words.rstrip(".") for words in last_words(read_log(path)))
+    return f"The last lines of the server's log: {said}." if said else _SILENT
 
 
 def with_words_of_log(message: str, hint: str, words: str) -> tuple[str, str]:
-    """Return an error's message and hint with the last lines of the log, if there are any."""
-    return (
-        (f"{message} The last lines of the server's log: {words}.", _HINT)
-        if words
-        else (message, hint)
-    )
+    """Return an error's message and hint with what the log says, "" if it cannot be read."""
+    if not words:
+        return message, hint
+    return f"{message} {words}", _SILENT_HINT if words == _SILENT else _HINT
 
 
 @contextmanager

@@ -34,8 +34,6 @@ class Design(ABC, Generic[Table]):
     model: ClassVar[type[DesignSpec]]
     # The minimum of rounds that a verdict needs; 0 if the design gives no verdict.
     rounds_needed: ClassVar[int] = 0
-    # Whether a run that fails is repeated, if its variant could be measured before.
-    repeats_failures: ClassVar[bool] = False
 
     def __init__(self, experiment: Experiment) -> None:
         """Args: experiment, whose design is a `model`."""

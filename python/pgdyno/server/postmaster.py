@@ -29,10 +29,11 @@ _HINT = re.compile(r"\bHINT:\s+(.*)")
 _MISSING_LIBRARY = re.compile(r'could not access file "(\w+)": No such file')
 _SETTINGS_HINT = "change the settings that the server names"
 _WORDS = re.compile(r"\b(LOG|FATAL|PANIC):\s+(.*)")
+_START_WORDS = "starting PostgreSQL"
 _IDLE_WORDS = re.compile(
-    r"checkpoint |restartpoint |automatic |starting PostgreSQL|listening on |terminating connection"
+    rf"checkpoint |restartpoint |automatic |{_START_WORDS}|listening on |terminating connection"
     r"|(the )?database system (is|was)|could not send|could not receive|unexpected EOF|sorry, too"
-    r"|remaining connection slots"
+    r"|remaining connection slots|received SIGHUP|parameter \""
 )
 _WORDS_SHOWN = 4
 # A line of /proc/PID/maps has five words before the path, which may have blanks.
@@ -142,13 +143,15 @@ def why_it_failed(log: str) -> tuple[str, str]:
 
 
 def last_words(log: str) -> tuple[str, ...]:
-    """Return the server's last messages, each once, without time and process.
+    """Return the server's last messages since its start, each once, without time and process.
 
     Messages to sessions and checkpoints are left out: neither explains why a server ended.
     """
     said: dict[str, None] = {}
     for line in log.splitlines():
         match = _WORDS.search(line)
+        if match is not None and match[2].startswith(_START_WORDS):
+            said.clear()
         if match is not None and not _IDLE_WORDS.match(match[2]):
             words = match[2] if match[1] == "LOG" else f"{match[1]}: {match[2]}"
             said.pop(words, None)

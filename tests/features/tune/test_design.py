@@ -434,10 +434,11 @@ settings = ["work_mem=64kB,64MB", "jit=on,off"]
         (("--setting", "fsync"), "class durability, which is not allowed"),
         (("--setting", "work_memm"), "no setting of that name"),
         (("--setting", "jit", "-T", "1s"), "With a duration of 1 s no run is valid: at least 5 s"),
-        (("--setting", "jit", "--budget", "20s"), "too short for two pairs of runs of 5 s"),
+        (("--setting", "jit", "--budget", "20s"), "too short for an interval, which needs 3 pairs"),
         (("--print-spec",), "A measured run chooses the settings"),
         (("--setting", "jit", "--apply"), "--apply changes a server of your own"),
         (("--setting", "work_mem=1kB..1GB"), "must be from 64"),
+        (("--setting", "shard_buffers"), "did you mean shared_buffers?"),
         (("--setting", "jit", "--keep", "memory<lots"), "is not a condition"),
         (("--setting", "jit", "--slo", "p95=20ms"), "--slo p95=20ms: the target must be of"),
         (("--setting", "jit", "--set", "jit"), "NAME=VALUE"),
@@ -457,8 +458,22 @@ def test_a_budget_that_is_too_small_is_refused_with_the_least_one_that_fits(
     arguments = ("tune", "--scratch", "-S", "--dry-run", "--setting", "jit")
     done = pgdyno(*arguments, "--budget", "30s")
     assert done.code == 1
-    assert "they take about 40 s" in " ".join(done.error.split())
-    assert pgdyno(*arguments, "--budget", "40s").code == 0
+    assert "which needs 3 pairs of runs of 5 s: they take about 60 s" in " ".join(
+        done.error.split()
+    )
+    assert pgdyno(*arguments, "--budget", "60s").code == 0
+
+
+def test_a_budget_that_loading_used_up_has_three_pairs_all_the_same() -> None:
+    question = asked(settings=("shared_buffers=64MB,1GB",), budget="60s", around="50s")
+    history, stop, _ = carried_out(question)
+    assert stop is not None
+    assert len(history) == 6
+    words = "an interval needs 3 pairs, which take about 38 s more than the budget"
+    assert Tune(question).plan_words().startswith(words)
+    answer = findings(question, history)
+    assert answer.tried[0].ratio is not None
+    assert answer.tried[0].ratio.low is not None
 
 
 def test_a_dry_run_without_settings_shows_what_evidence_may_choose(pgdyno: Command) -> None:

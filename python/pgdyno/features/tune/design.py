@@ -80,7 +80,6 @@ class Tune(Design[TuneDesign]):
     """Rounds of your settings, the best so far and candidates, until the time is over."""
 
     model = TuneDesign
-    repeats_failures = True
 
     @property
     def budget_ns(self) -> int:
@@ -245,10 +244,19 @@ class Tune(Design[TuneDesign]):
         return f"{self._seen_so_far(tuning)}; {duration_text(left_ns)} left"
 
     def plan_words(self, history: History = ()) -> str:
-        """Return which values have time for enough pairs; "" if all have, or it is not known."""
+        """Return which values have time for enough pairs, or what a first interval costs.
+
+        "" if all values have time.
+        """
         if pilot_missing(self.experiment, history, self.experiment.planned_variants()[:1]):
             history = ()
         tuning = self.tuning(history)
+        over_ns = tuning.budget_ns - self._left_ns(history)
+        if over_ns > 0:
+            return (
+                f"an interval needs {PAIRS_PLANNED} pairs, which take about"
+                f" {duration_text(over_ns)} more than the budget; Ctrl-C ends them"
+            )
         names = [seen.name for seen in tuning.trials]
         if not tuning.postponed_count:
             return ""
@@ -431,7 +439,7 @@ class Tune(Design[TuneDesign]):
     def _begun(self, history: History) -> Tuning:
         """Return the tuning at its beginning; the pilot is a part of the time."""
         space, defaults = self.space(), defaults_of(self.major)
-        workload, before_ns = self.experiment.workload, elapsed_ns(pilots(history))
+        workload = self.experiment.workload
         warm_ns = WARMUP_LEAST_NS if workload.warmup_ns is None else workload.warmup_ns
         restarting = [
             name
@@ -441,7 +449,7 @@ class Tune(Design[TuneDesign]):
         asked = Question(
             space,
             self.whole_now,
-            self.asked.runs_ns - before_ns,
+            self._left_ns(history),
             self.order_seed,
             self.asked.rules,
             {dimension.name: (defaults.get(dimension.name, ""),) for dimension in space},
@@ -455,7 +463,14 @@ class Tune(Design[TuneDesign]):
             },
             refusal=self._refusal,
         )
-        return Tuning(asked)
+        # A tuning without an interval tells nothing. The time of counted runs is not known.
+        is_counted = workload.transactions_per_client is not None or self.metric == "duration"
+        least_ns = 0 if is_counted else asked.least_ns
+        return Tuning(replace(asked, budget_ns=max(asked.budget_ns, least_ns)))
+
+    def _left_ns(self, history: History) -> int:
+        """Return what the pilots leave of the budget."""
+        return self.asked.runs_ns - elapsed_ns(pilots(history))
 
     def _turn_ns(self, history: History) -> int:
         """Return how long a turn lasts, by the throughput of the pilot.

@@ -10,6 +10,7 @@ from textwrap import fill
 
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.features.doctor.examine import Subject
+from pgdyno.features.tune.arms import PAIRS_PLANNED
 from pgdyno.features.tune.catalogue import Risk, needs_of
 from pgdyno.features.tune.evidence import choosable
 from pgdyno.features.tune.machine import Machine, machine_of
@@ -33,8 +34,6 @@ from pgdyno.spec.units import duration_ns
 # Without a restart, a run starts about a second after the one before has ended.
 _OVERHEAD_NS = 1_000_000_000
 _WARM_NS = 2_000_000_000
-# Two pairs.
-_RUNS_MIN = 4
 _WIDTH = 100
 _LIBRARIES = {"lz4": "--with-lz4", "zstd": "--with-zstd", "io_uring": "--with-liburing"}
 
@@ -175,14 +174,18 @@ def refuse_without_rights(
 
 
 def refuse_short_budget(workload: Workload, budget: str) -> None:
-    """Raise SpecError with the least budget if this one leaves no time for two pairs."""
+    """Raise SpecError with the least budget if this one has no time for an interval.
+
+    An interval needs three pairs of runs; a pilot finds the warm-up.
+    """
     warm_ns = _WARM_NS if workload.warmup_ns is None else workload.warmup_ns
-    needed_ns = _RUNS_MIN * (workload.duration_ns + warm_ns + _OVERHEAD_NS)
+    runs_min = 2 * PAIRS_PLANNED + (workload.warmup_ns is None)
+    needed_ns = runs_min * (workload.duration_ns + warm_ns + _OVERHEAD_NS)
     if duration_ns(budget, what="--budget") < needed_ns:
         least = duration_text(10_000_000_000 * -(-needed_ns // 10_000_000_000))
         raise SpecError(
-            f"--budget {budget} is too short for two pairs of runs of"
-            f" {duration_text(workload.duration_ns)}: they take about {least}.",
+            f"--budget {budget} is too short for an interval, which needs {PAIRS_PLANNED} pairs of"
+            f" runs of {duration_text(workload.duration_ns)}: they take about {least}.",
             hint=f"--budget {least.replace(' ', '')}",
         )
 

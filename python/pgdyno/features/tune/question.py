@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pgdyno.features.tune.arms import PAIRS_PLANNED
 from pgdyno.features.tune.space import Dimension, Point
 from pgdyno.features.tune.trial import Candidate, Length
 
@@ -39,6 +40,11 @@ class Question:
     slow: frozenset[str] = frozenset()
     step_ns: Mapping[Length, int] = field(default_factory=lambda: dict(_STEP_NS))
     refusal: Callable[[Candidate], str] = lambda _candidate: ""
+
+    @property
+    def least_ns(self) -> int:
+        """Return what an interval takes: some pairs of a value of the first setting."""
+        return 2 * PAIRS_PLANNED * self.step_ns[self.length_of([self.space[0].name])]
 
     @property
     def is_one_list(self) -> bool:

@@ -13,7 +13,7 @@ from pgdyno.features.tune.formula import FactMissing, Value
 from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.storage import STORAGE, rule_of_choice, variant_of
 from pgdyno.features.tune.values import amount, text_of
-from pgdyno.spec.setting_rules import SettingRule, object_to, unit_amount
+from pgdyno.spec.setting_rules import SettingRule, nearest, object_to, snapshot, unit_amount
 
 SETTINGS_MAX = 6
 # The classes of risk that are allowed by default.
@@ -91,9 +91,10 @@ def _dimension(text: str, machine: Machine, now: Point, risks: frozenset[Risk]) 
         return _storage(text, name, span, now, risks)
     entry, rule = catalogue().get(name), rule_of(name, machine.major)
     if rule is None:
+        like = nearest(name, list(snapshot(machine.major)))
         raise SpecError(
             f"--setting {text}: PostgreSQL {machine.major} has no setting of that name.",
-            hint="see pgdyno settings --all",
+            hint=f"did you mean {like}?" if like else "see pgdyno settings --all",
         )
     if entry is None:
         raise SpecError(

@@ -240,6 +240,11 @@ class Tuning:
         return round(missing_ns)
 
     @property
+    def budget_ns(self) -> int:
+        """Return the time of all rounds."""
+        return self._asked.budget_ns
+
+    @property
     def postponed_count(self) -> int:
         """Return how many values have to wait, because there is no time for enough pairs."""
         return len(self._later)

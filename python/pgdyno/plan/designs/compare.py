@@ -292,7 +292,12 @@ class Compare(Design[CompareDesign]):
             return f"{change}, cannot tell yet"
         if not standing.is_within_budget:
             needed = duration_text(standing.left_ns)
-            return f"{change}, needs {needed}, more than the rest of the budget"
+            rest = (
+                "the rest of the budget"
+                if self.budget_ns is not None
+                else "the rounds that are left"
+            )
+            return f"{change}, needs {needed}, more than {rest}"
         return f"{change}, decided in about {duration_text(standing.left_ns)}"
 
     def _taking_part(
