@@ -157,3 +157,38 @@ def test_a_load_of_many_rows_has_two_statements_with_lengths(
     if version == "15":
         others = [own for own in document["likeness"]["statements"] if own["verdict"] != "alike"]
         assert others == []
+
+
+def both_types(target: Target) -> None:
+    """Send one text with parameters of two types, and rows whose number differs."""
+    rng = random.Random(5)
+    with connection(target) as session, psycopg.ClientCursor(session) as plain:
+        for number in range(CALLS):
+            session.execute("SELECT name FROM shop WHERE id = %s", [number % 40 + 1])
+            plain.execute("SELECT name FROM shop WHERE id = %s", [number % 40 + 1])
+            count = rng.choice(LENGTHS)
+            own = ", ".join(["(%s, %s, %s, now())"] * count)
+            put = f"INSERT INTO sale (shop, what, amount, at) VALUES {own}"
+            session.execute(put.encode(), [rng.randint(1, 40), "tea", 2] * count)
+
+
+@pytest.mark.pg
+@pytest.mark.parametrize("version", ["15", "18"])
+def test_statistics_of_one_text_are_added_up(
+    pgdyno: Command, new_cluster: Make, tmp_path: Path, version: str
+) -> None:
+    made = rebuilt(
+        pgdyno, new_cluster, tmp_path, SCHEMA, both_types, origin="statistics", version=version
+    )
+    capture = capture_at(made.path)
+    counted = {own.kind: own.counters for own in capture.statements if own.counters.calls}
+    assert (counted["select"].calls, counted["insert"].calls) == (2 * CALLS, CALLS)
+    assert len([own for own in capture.statements if own.kind == "insert"]) == 1
+    mean = counted["insert"].rows / CALLS
+    before = int(str(scalar(made.copy, "SELECT count(*) FROM sale")))
+    document = made.mirror("3s")
+    assert document["failures"] == {}
+    rows = int(str(scalar(made.copy, "SELECT count(*) FROM sale"))) - before
+    texts = document["likeness"]["statements"]
+    [calls] = [own["copy"]["calls"] for own in texts if own["text"].startswith("INSERT")]
+    assert rows / calls == pytest.approx(mean, rel=0.25)

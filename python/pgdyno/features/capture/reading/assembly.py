@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -89,7 +89,7 @@ class Assembly:
             key: self._described(key, self.parsed.get(key) or _missing(key), counters)
             for key, counters in increases.items()
         }
-        usable = {d.statement.id: d for d in described.values() if not d.parsed.reason}
+        usable = _by_id(d for d in described.values() if not d.parsed.reason)
         rows = {shape.name: shape.rows for shape in self.schema.tables}
         sources = Sources(self.columns, rows, self.schema.objects)
         groups = self._groups(described, sources)
@@ -331,6 +331,21 @@ def _with_frames(
             ends.append(best.statement.id)
         group.turns = {ends[0]: 1.0, **group.turns, ends[1]: 1.0}
     return framing
+
+
+def _by_id(described: Iterable[Described]) -> dict[str, Described]:
+    """Return statements by id, each with the counters of all its query ids.
+
+    One text has several query ids if its parameters have other types, or are constants.
+    """
+    made: dict[str, Described] = {}
+    for own in described:
+        name = own.statement.id
+        if (known := made.get(name)) is not None:
+            counters = Counters.total([known.statement.counters, own.statement.counters])
+            own = replace(own, statement=own.statement.model_copy(update={"counters": counters}))
+        made[name] = own
+    return made
 
 
 def _statement_id(key: Key, parsed: Parsed | None, role: str) -> str:

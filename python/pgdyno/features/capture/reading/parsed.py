@@ -77,8 +77,6 @@ _REASONS = {
 }
 # A list that PostgreSQL 18 has shortened: IN ($1 /*, ... */).
 _SHORTENED = re.compile(r"(\bNOT\s+)?\bIN\s*\(\s*\$(\d+)\s*/\*, \.\.\. \*/\s*\)", re.I)
-# Rows of VALUES that the server has shortened: ($1, $2) /*, ... */.
-_SHORTENED_ROWS = re.compile(r"\)\s*/\*, \.\.\. \*/")
 _NUMBERED = re.compile(r"\$(\d+)")
 _LARGE_NUMBER = 10_000
 # The server's grammar wants a constant here, and pg_stat_statements puts $n in its place.
@@ -151,7 +149,7 @@ def parse(text: str | None, names: Names) -> Parsed:
 
 
 def _parse(text: str, names: Names) -> Parsed:
-    if _SHORTENED_ROWS.search(text) and (many := folded(text, names)) is not None:
+    if (many := folded(text, names)) is not None:
         text = many[0]
     clean = utilities.without_comments(_SHORTENED.sub(_as_array, text)).strip().rstrip(";").strip()
     clean = _EXTRACT.sub(r"pg_catalog.date_part(\1,", _TYPED.sub(r"\2::\1", clean))
