@@ -88,6 +88,13 @@ def test_defaults_need_no_attention_but_for_timing(tmp_path: Path) -> None:
             "autovacuum_vacuum_scale_factor",
             "after nearly every change",
         ),
+        (
+            "autovacuum_vacuum_cost_delay = 20ms\nautovacuum_naptime = 10min",
+            "autovacuum_naptime",
+            "write 3.9 MB a second",
+        ),
+        ("checkpoint_timeout = 2h", "checkpoint_timeout", "recovery after a crash is long"),
+        ("maintenance_work_mem = 1MB", "maintenance_work_mem", "spill"),
         ("max_connections = 2000", "max_connections", "16 cores keep about 33"),
         ("maintenance_work_mem = 17GB", "maintenance_work_mem", "17 GB by hand + 3"),
         ("huge_pages = on", "huge_pages", "the server does not start unless"),
@@ -156,6 +163,20 @@ def test_shared_buffers_are_proposed_for_the_data_that_the_server_has(tmp_path: 
 def test_many_connections_are_blamed_on_max_connections_alone(tmp_path: Path) -> None:
     named = said(reviewed(tmp_path, "max_connections = 5000"))
     assert named.keys() & {"temp_buffers", "work_mem", "max_connections"} == {"max_connections"}
+
+
+@pytest.mark.parametrize(
+    ("text", "setting"),
+    [
+        ("log_min_duration_statement = 0", "log_min_duration_statement"),
+        ("log_statement = all", "log_statement"),
+        ("maintenance_work_mem = 64GB", "maintenance_work_mem"),
+    ],
+)
+def test_one_cause_has_one_row(tmp_path: Path, text: str, setting: str) -> None:
+    before = {reason.setting for reason in reviewed(tmp_path, "").attention}
+    rows = [reason.setting for reason in reviewed(tmp_path, text).attention]
+    assert [row for row in rows if row not in before] == [setting]
 
 
 def test_a_finding_does_not_repeat_the_setting_that_it_is_about(tmp_path: Path) -> None:

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 from pgdyno.features.doctor.finding import Unknown, Verdict
 from pgdyno.features.doctor.server_seen import ServerSeen
+from pgdyno.quantities import format_bytes
+
+# The pace of the defaults before PostgreSQL 12 (20 ms), and five times the default pause.
+_SLOW_VACUUM_BYTES, _LONG_PAUSE_S = 5e6, 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,7 @@ def contradictions(server: ServerSeen) -> tuple[Contradiction, ...]:
         _timeouts,
         _costs,
         _vacuum,
+        _vacuum_pace,
     ):
         contradictions += _judged(rule, server)
     return tuple(contradictions)
@@ -210,6 +215,28 @@ def _vacuum(server: ServerSeen) -> Iterator[Contradiction]:
                 " table after nearly every change",
                 f"autovacuum_{kind}_scale_factor = 0.05, or {name} = 10000",
             )
+
+
+def _vacuum_pace(server: ServerSeen) -> Iterator[Contradiction]:
+    """A vacuum that begins late must not be slow, too."""
+    delay_ms = server.number("autovacuum_vacuum_cost_delay")
+    delay_ms = server.number("vacuum_cost_delay") if delay_ms < 0 else delay_ms
+    limit = server.number("autovacuum_vacuum_cost_limit")
+    limit = server.number("vacuum_cost_limit") if limit < 0 else limit
+    pause_s = server.duration_ms("autovacuum_naptime") / 1000
+    if not delay_ms or not server.is_on("autovacuum"):
+        return
+    pages = limit / server.number("vacuum_cost_page_dirty") * 1000 / delay_ms
+    written_bytes = int(8192 * pages)
+    if written_bytes <= _SLOW_VACUUM_BYTES and pause_s >= _LONG_PAUSE_S:
+        yield Contradiction(
+            "autovacuum_naptime",
+            "warn",
+            f"autovacuum looks at a database every {pause_s:g} s, and all of its workers together"
+            f" write {format_bytes(written_bytes)} a second (autovacuum_vacuum_cost_delay ="
+            f" {delay_ms:g} ms): dead rows stay",
+            "autovacuum_naptime = 1min, and autovacuum_vacuum_cost_delay = 2ms",
+        )
 
 
 def _refused(setting: str, seen: str, value: str) -> Contradiction:

@@ -49,6 +49,10 @@ SETTING_OF_CHECK: Mapping[str, str] = {
     "tracking": "track_counts",
     "wal_level": "wal_level",
 }
+# Of these checks another setting is the cause if it is the one that somebody set.
+_OTHER_CAUSE = {"statement_logging": "log_min_duration_statement"}
+# What is wrong with these comes first, and explains the sums of memory for all connections.
+_EXPLAINING = {"max_connections": "max_connections", "maintenance_memory": "maintenance_work_mem"}
 _PER_CONNECTION = ("work_mem", "temp_buffers")
 # Numbers differ from a rule of thumb if their ratio is above this.
 _FAR_RATIO = 2.0
@@ -209,17 +213,19 @@ def _attention(given: Reviewed) -> Iterator[Attention]:
         yield Attention(
             contradiction.setting, contradiction.verdict, contradiction.seen, contradiction.mend
         )
-    # What is wrong with max_connections comes first, and explains the sums for all connections.
-    for finding in sorted(given.findings, key=lambda finding: finding.id != "max_connections"):
+    for finding in sorted(given.findings, key=lambda finding: finding.id not in _EXPLAINING):
         if finding.verdict not in ("bad", "warn") or finding.id not in SETTING_OF_CHECK:
             continue
         name, seen, mend = SETTING_OF_CHECK[finding.id], finding.seen, finding.mend
         if name == "shared_preload_libraries" and name not in finding.mend:
             continue  # The library is loaded; what is missing in the database is not a setting.
+        other = _OTHER_CAUSE.get(finding.id, name)
+        if not _is_set(given, name) and _is_set(given, other):
+            name = other
         present = given.settings.get(name)  # A role may not see every setting.
         if name in _PER_CONNECTION and present is not None and not present.is_set:
             # The number of connections is the reason, not the default of this setting.
-            if "max_connections" in named:
+            if not named.isdisjoint(_EXPLAINING.values()):
                 continue
             name, mend = "max_connections", "a pooler, and a lower max_connections (restart)"
         if present is not None and seen == f"{name} = {present.value}":
@@ -228,6 +234,10 @@ def _attention(given: Reviewed) -> Iterator[Attention]:
             seen = finding.why
         named.add(name)
         yield Attention(name, finding.verdict, seen, mend)
+
+
+def _is_set(given: Reviewed, name: str) -> bool:
+    return name in given.settings and given.settings[name].is_changed
 
 
 def _harmful(given: Reviewed, *, known: Set[str]) -> Iterator[Attention]:
