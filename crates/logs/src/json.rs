@@ -8,12 +8,23 @@ use crate::time;
 /// Reads a line into the message. Returns None if it is not a whole object of the log.
 pub(crate) fn read(line: &[u8], message: &mut Message) -> Option<()> {
     message.clear();
+    let mut pid = Vec::new();
+    members(line, |key, value| set(key, value, message, &mut pid))?;
+    if message.session.is_empty() {
+        message.session.append(&mut pid);
+    } else {
+        message.is_session_id = true;
+    }
+    message.time_ns.map(|_| ())
+}
+
+/// Calls `take` with each key and its value. Returns None if the line is not a whole object.
+pub(crate) fn members(line: &[u8], mut take: impl FnMut(&[u8], &[u8])) -> Option<()> {
     let mut at = skip_spaces(line, 0);
     if line.get(at) != Some(&b'{') {
         return None;
     }
     let mut value = Vec::new();
-    let mut pid = Vec::new();
     loop {
         at = skip_spaces(line, at + 1);
         if line.get(at) == Some(&b'}') {
@@ -33,7 +44,7 @@ pub(crate) fn read(line: &[u8], message: &mut Message) -> Option<()> {
         } else {
             value.extend_from_slice(&line[at..end]);
         }
-        set(key, &value, message, &mut pid);
+        take(key, &value);
         at = skip_spaces(line, end);
         match line.get(at)? {
             b',' => {}
@@ -41,12 +52,7 @@ pub(crate) fn read(line: &[u8], message: &mut Message) -> Option<()> {
             _ => return None,
         }
     }
-    if message.session.is_empty() {
-        message.session.append(&mut pid);
-    } else {
-        message.is_session_id = true;
-    }
-    message.time_ns.map(|_| ())
+    Some(())
 }
 
 fn set(key: &[u8], value: &[u8], message: &mut Message, pid: &mut Vec<u8>) {

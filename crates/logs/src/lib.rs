@@ -18,6 +18,7 @@ mod prefix;
 mod reader;
 mod shape;
 mod stderr;
+mod syslog;
 mod time;
 mod words;
 

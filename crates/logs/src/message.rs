@@ -288,5 +288,7 @@ pub struct Counts {
     pub cut_messages: u64,
     /// Messages in whose middle a file ends: they are dropped.
     pub torn_messages: u64,
+    /// Messages of which syslog or the journal lost a part: they are dropped.
+    pub incomplete_messages: u64,
     pub nul_bytes: u64,
 }

@@ -4,6 +4,7 @@ use crate::csv::{Csv, begins_record};
 use crate::message::{Counts, MESSAGE_BYTES_MAX, Message};
 use crate::prefix::Prefix;
 use crate::stderr::Stderr;
+use crate::syslog::{Heads, Syslog, numbered};
 use crate::{json, time};
 
 /// A line is longer than a message only if it is damaged.
@@ -13,6 +14,8 @@ const LINE_BYTES_MAX: usize = 2 * MESSAGE_BYTES_MAX;
 #[derive(Debug, Clone)]
 pub enum Format {
     Stderr(Prefix),
+    /// Through syslog or the journal, whose head stands before the prefix.
+    Syslog(Prefix),
     Csv,
     Json,
 }
@@ -21,6 +24,7 @@ impl Format {
     pub fn name(&self) -> &'static str {
         match self {
             Format::Stderr(_) => "stderr",
+            Format::Syslog(_) => "syslog",
             Format::Csv => "csvlog",
             Format::Json => "jsonlog",
         }
@@ -66,6 +70,9 @@ impl Beginning {
             let time_ns = time::read(line).map(|(time_ns, _)| time_ns);
             return Ok(Beginning { format: Format::Csv, time_ns });
         }
+        if let Some(beginning) = of_syslog(head, prefix) {
+            return beginning;
+        }
         let prefix = match prefix {
             Some(prefix) => prefix.clone(),
             None => Prefix::detect(lines().take(1000)).ok_or(Trouble::Prefix)?,
@@ -89,9 +96,43 @@ impl Beginning {
     }
 }
 
+/// Returns the beginning of a log that came through syslog; None if it did not.
+fn of_syslog(head: &[u8], prefix: Option<&Prefix>) -> Option<Result<Beginning, Trouble>> {
+    let (mut heads, mut counts) = (Heads::default(), Counts::default());
+    let lines = head.split(|&byte| byte == b'\n').map(trimmed).take(1000);
+    let lines: Vec<&[u8]> = lines.collect();
+    let is_export = lines.first().is_some_and(|line| line.starts_with(b"__CURSOR="));
+    // Further lines of a text are indented.
+    let filled = lines.iter().filter(|line| !line.is_empty() && line[0] > b' ').count();
+    let read: Vec<_> = lines.iter().filter_map(|line| heads.read(line, &mut counts)).collect();
+    if read.is_empty() || !is_export && 2 * read.len() < filled {
+        return None;
+    }
+    let time_ns = read[0].time_ns;
+    let is_read =
+        |prefix: &Prefix, text: &[u8]| prefix.read(text, &mut Message::default()).is_some();
+    let texts = || {
+        read.iter().map(|head| match numbered(&head.text) {
+            Some((.., rest)) if prefix.is_none_or(|prefix| is_read(prefix, rest)) => rest,
+            _ => &head.text,
+        })
+    };
+    let prefix = match prefix {
+        Some(prefix) if texts().any(|text| is_read(prefix, text)) => Some(prefix.clone()),
+        Some(_) => None,
+        None => Prefix::detect(texts()),
+    };
+    let Some(prefix) = prefix else { return Some(Err(Trouble::Prefix)) };
+    if !prefix.says_time_and_session().1 && read.iter().all(|head| head.pid.is_empty()) {
+        return Some(Err(Trouble::NoSession));
+    }
+    Some(Ok(Beginning { format: Format::Syslog(prefix), time_ns }))
+}
+
 #[derive(Debug)]
 enum Parser {
     Stderr(Box<Stderr>),
+    Syslog(Box<(Syslog, Stderr)>),
     Csv(Box<Csv>),
     Json(Box<Message>),
 }
@@ -111,6 +152,10 @@ impl Reader {
     pub fn new(format: &Format) -> Reader {
         let parser = match format {
             Format::Stderr(prefix) => Parser::Stderr(Box::new(Stderr::new(prefix.clone()))),
+            Format::Syslog(prefix) => {
+                let parsers = (Syslog::new(prefix.clone()), Stderr::new(prefix.clone()));
+                Parser::Syslog(Box::new(parsers))
+            }
             Format::Csv => Parser::Csv(Box::default()),
             Format::Json => Parser::Json(Box::default()),
         };
@@ -153,6 +198,13 @@ impl Reader {
         let (counts, torn) = (&mut self.counts, &self.carry);
         match &mut self.parser {
             Parser::Stderr(parser) => parser.end_of_file(torn, counts, sink),
+            Parser::Syslog(parsers) => {
+                let (syslog, stderr) = &mut **parsers;
+                syslog.end_of_file(torn, counts, &mut |head, counts| {
+                    stderr.lines(head, counts, sink);
+                });
+                stderr.end_of_file(b"", counts, sink);
+            }
             Parser::Csv(parser) => parser.end_of_file(torn, counts),
             Parser::Json(message) => match json::read(torn, message) {
                 Some(()) => {
@@ -202,7 +254,11 @@ impl Reader {
     fn clean_line(&mut self, line: &[u8], sink: &mut dyn FnMut(&Message)) {
         let counts = &mut self.counts;
         match &mut self.parser {
-            Parser::Stderr(parser) => parser.line(line, counts, sink),
+            Parser::Stderr(parser) => parser.line(line, None, counts, sink),
+            Parser::Syslog(parsers) => {
+                let (syslog, stderr) = &mut **parsers;
+                syslog.line(line, counts, &mut |head, counts| stderr.lines(head, counts, sink));
+            }
             Parser::Csv(parser) => parser.line(line, counts, sink),
             Parser::Json(message) => match json::read(line, message) {
                 Some(()) => {

@@ -4,6 +4,7 @@ use std::mem;
 
 use crate::message::{Counts, Label, MESSAGE_BYTES_MAX, Message, label};
 use crate::prefix::Prefix;
+use crate::syslog::Head;
 
 /// Where the next lines that begin with a tab belong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,9 +38,23 @@ impl Stderr {
         }
     }
 
+    /// Read the lines of a message that came through syslog.
+    pub(crate) fn lines(
+        &mut self,
+        head: &Head,
+        counts: &mut Counts,
+        sink: &mut dyn FnMut(&Message),
+    ) {
+        for line in head.text.split(|byte| *byte == b'\n') {
+            self.line(line, Some(head), counts, sink);
+        }
+    }
+
+    /// `head`: what syslog says of the line; it counts where the prefix says nothing.
     pub(crate) fn line(
         &mut self,
         line: &[u8],
+        head: Option<&Head>,
         counts: &mut Counts,
         sink: &mut dyn FnMut(&Message),
     ) {
@@ -52,6 +67,15 @@ impl Stderr {
             self.part = Part::Nowhere;
             return;
         };
+        if let Some(head) = head {
+            let next = &mut self.next;
+            if next.time_ns.is_none() {
+                (next.time_ns, next.is_whole_second) = (head.time_ns, head.is_whole_second);
+            }
+            if next.session.is_empty() {
+                next.session.extend_from_slice(&head.pid);
+            }
+        }
         let word = &line[label_start..text_start - 3];
         let text = &line[text_start..];
         match label(word) {

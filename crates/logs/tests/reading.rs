@@ -278,6 +278,121 @@ fn a_line_whose_names_may_end_anywhere_is_given_up() {
     assert_eq!(counts.messages, 1);
 }
 
+/// The calls of syslog(3) for messages of processes, as `write_syslog` makes them.
+fn parts_of(message: &str, number: Option<usize>) -> Vec<String> {
+    let said = |part: String| number.map_or(part.clone(), |number| format!("{number}-{part}"));
+    if message.len() <= 900 && !message.contains('\n') {
+        return vec![number.map_or(message.to_owned(), |number| format!("[{number}] {message}"))];
+    }
+    let mut parts = Vec::new();
+    for line in message.split('\n') {
+        let mut rest = line;
+        while !rest.is_empty() {
+            let end = if rest.len() <= 900 { rest.len() } else { rest[..900].rfind(' ').unwrap() };
+            parts.push(format!("[{}] {}", said((parts.len() + 1).to_string()), &rest[..end]));
+            rest = &rest[end..];
+        }
+    }
+    parts
+}
+
+const SPLIT_NAME: &str = "user=me,db=shop ";
+
+/// The text of a message whose lines and bytes are too many for syslog, or not.
+fn split_text(at: usize) -> String {
+    match at % 4 {
+        0 => "SELECT a\n\tFROM t\n\t\n\tWHERE b = 'two\n\tlines'".to_owned(),
+        1 => "SELECT '#012345', '#011'\tFROM t".to_owned(),
+        2 => "SELECT 1".to_owned(),
+        _ => format!("SELECT {} FROM t WHERE a = $1", "column_name, ".repeat(150)),
+    }
+}
+
+/// 40 messages of three processes, which write in turn, part by part.
+fn parts_in_turn(is_numbered: bool) -> Vec<(usize, usize, String)> {
+    let mut queues = [const { Vec::new() }; 3];
+    for at in 0..40 {
+        let said = format!("LOG:  duration: 1.500 ms  execute <unnamed>: {}", split_text(at));
+        let detail = format!("DETAIL:  parameters: $1 = '{at}'");
+        let number = is_numbered.then_some(at / 3 + 1);
+        let message = format!("{SPLIT_NAME}{said}\n{SPLIT_NAME}{detail}");
+        let parts = parts_of(&message, number);
+        queues[at % 3].extend(parts.into_iter().map(|part| (at, 70 + at % 3, part)));
+    }
+    let longest = queues.iter().map(Vec::len).max().unwrap_or(0);
+    let turns = (0..longest).flat_map(|turn| queues.iter().map(move |queue| queue.get(turn)));
+    turns.flatten().cloned().collect()
+}
+
+/// A line or an entry for a part, and whether control characters are escaped.
+fn in_form(form: &str, at: usize, pid: usize, text: &str) -> String {
+    let escaped = text.replace('\t', "#011").replace('\n', "#012");
+    let us = 1_795_542_799_000_000 + 1_000_000 * at;
+    match form {
+        "rsyslog" => format!("Nov 24 18:39:{at:02} db1 postgres[{pid}]: {escaped}"),
+        "raw" => format!("Nov  4 18:39:{at:02} db1 postgres[{pid}]: {text}"),
+        "file" => {
+            format!("2026-11-24T18:39:{at:02}.123456+01:00 db1 postgres[{pid}]: {escaped}")
+        }
+        "RFC 5424" => {
+            format!("<134>1 2026-11-24T18:39:{at:02}.1Z db1 postgres {pid} - - {escaped}")
+        }
+        "journal in JSON" => serde_json::json!({
+            "__REALTIME_TIMESTAMP": us.to_string(), "_PID": pid.to_string(), "MESSAGE": text,
+        })
+        .to_string(),
+        _ => {
+            format!("__CURSOR=s={at}\n__REALTIME_TIMESTAMP={us}\n_PID={pid}\nMESSAGE={text}\n")
+        }
+    }
+}
+
+#[test]
+fn messages_that_syslog_split_are_whole_again() {
+    let stderr: String = (0..40)
+        .map(|at| {
+            let pid = 70 + at % 3;
+            let head = format!("2026-11-24 18:39:{at:02}.000 UTC [{pid}] {SPLIT_NAME}");
+            let said = format!("duration: 1.500 ms  execute <unnamed>: {}", split_text(at));
+            format!("{head}LOG:  {said}\n{head}DETAIL:  parameters: $1 = '{at}'\n")
+        })
+        .collect();
+    let (expected, _) = read_in_pieces(stderr.as_bytes(), Some("%m [%p] user=%u,db=%d "), 1 << 20);
+    let mut expected = said(&expected);
+    expected.sort();
+    for form in ["rsyslog", "raw", "file", "RFC 5424", "journal in JSON", "journal"] {
+        for is_numbered in [true, false] {
+            let log: String = parts_in_turn(is_numbered)
+                .iter()
+                .map(|(at, pid, part)| format!("{}\n", in_form(form, *at, *pid, part)))
+                .collect();
+            let (lines, counts) = read_in_pieces(log.as_bytes(), None, 100);
+            let mut seen = said(&lines);
+            seen.sort();
+            assert_eq!(seen, expected, "{form}, numbered: {is_numbered}");
+            assert_eq!(counts.unreadable_lines, 0, "{form}, numbered: {is_numbered}");
+        }
+    }
+}
+
+#[test]
+fn a_part_that_syslog_lost_is_counted_and_its_message_left_out() {
+    let line = |text: &str| format!("Nov 24 18:39:05 db1 postgres[77]: {text}\n");
+    let log = line("[1-1] me@shop LOG:  statement: SELECT a")
+        + &line("[1-2] #011FROM t")
+        + &line("[2-1] me@shop LOG:  statement: SELECT a")
+        + &line("[2-3] #011WHERE b = 1")
+        + &line("[4-2] #011FROM nowhere")
+        + "Nov 24 18:39:05 db1 cron[9]: (root) CMD (true)\n"
+        + &line("[5] me@shop LOG:  statement: SELECT 5");
+    let (lines, counts) = read_in_pieces(log.as_bytes(), Some("%u@%d "), 7);
+    assert_eq!(
+        said(&lines),
+        ["\"simple\" SELECT a FROM t | [] [] -1", "\"simple\" SELECT 5 | [] [\"5\"] -1"]
+    );
+    assert_eq!((counts.incomplete_messages, counts.unreadable_lines), (1, 2));
+}
+
 #[test]
 fn a_log_without_sessions_or_time_is_refused() {
     let refused = |log: &str, setting: Option<&str>| {

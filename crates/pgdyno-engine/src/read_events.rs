@@ -58,7 +58,9 @@ fn read(path: &Path, prefix: Option<&Prefix>, sink: &mut dyn FnMut(&Message)) ->
     let mut bytes = Vec::new();
     input.by_ref().take(HEAD_BYTES).read_to_end(&mut bytes)?;
     let format = match Beginning::of(&bytes, prefix) {
-        Ok(Beginning { format: format @ (Format::Csv | Format::Json), .. }) => format,
+        Ok(Beginning {
+            format: format @ (Format::Csv | Format::Json | Format::Syslog(_)), ..
+        }) => format,
         // Events need neither a session nor a time, and lines may have more than one prefix.
         _ => Format::Stderr(prefix.cloned().unwrap_or_else(|| Prefix::new(ANY_PREFIX))),
     };

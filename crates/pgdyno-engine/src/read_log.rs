@@ -50,6 +50,7 @@ struct End {
     unreadable_lines: u64,
     cut_messages: u64,
     torn_messages: u64,
+    incomplete_messages: u64,
     cut_statements: u64,
     nul_bytes: u64,
     not_utf8_texts: u64,
@@ -73,6 +74,7 @@ impl End {
             unreadable_lines: counts.unreadable_lines,
             cut_messages: counts.cut_messages,
             torn_messages: counts.torn_messages,
+            incomplete_messages: counts.incomplete_messages,
             cut_statements: written.cut_statements,
             nul_bytes: counts.nul_bytes,
             not_utf8_texts: written.not_utf8_texts,
@@ -191,7 +193,7 @@ fn beginning(path: &Path, prefix: Option<&Prefix>) -> Result<Beginning, Note> {
 
 fn file_note(path: &Path, beginning: &Beginning) -> Note {
     let prefix = match &beginning.format {
-        Format::Stderr(prefix) => Some(prefix.setting().to_owned()),
+        Format::Stderr(prefix) | Format::Syslog(prefix) => Some(prefix.setting().to_owned()),
         Format::Csv | Format::Json => None,
     };
     let first_us = beginning.time_ns.map(|time_ns| time_ns / 1000);

@@ -359,6 +359,7 @@ class Logged:
         for count, words in (
             (end["unreadable_lines"], "lines of the logs belong to no message"),
             (end["torn_messages"], "messages at the end of a log are cut and left out"),
+            (end["incomplete_messages"], "messages lack a part that syslog lost, and are left out"),
             (end["nul_bytes"], "NUL bytes in the logs"),
             (end["not_utf8_texts"], "texts of the logs are not UTF-8"),
             (end["cut_messages"] + end["cut_statements"], "texts of the logs are too long"),

@@ -85,9 +85,10 @@ _PARTIAL = ".partial"
     multiple=True,
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Log of the server in format stderr, csvlog or jsonlog, also as .gz or .zst. pgdyno takes"
-    " whole transactions with their parameters from the log. Without --duration, it reads only the"
-    " schema from the server. Repeat the option for rotated files, in any order.",
+    help="Log of the server in format stderr, csvlog or jsonlog, or from syslog or journalctl"
+    " (short, export, json), also as .gz or .zst. pgdyno takes whole transactions with their"
+    " parameters from the log. Without --duration, it reads only the schema from the server. Repeat"
+    " the option for rotated files, in any order.",
     first=True,
 )
 @_watched(
