@@ -17,7 +17,7 @@ _READ = r"current_setting\(\s*'([A-Za-z_]\w*\.\w+)'"
 _BETWEEN = r"(?:[\s(]|SELECT\b|NULLIF\b|pg_catalog\.)*"
 _IS_READ = re.compile(_READ, re.I)
 _COMPARED = re.compile(
-    rf'"?(\w+)"?\)?(?:::\w+)?\s*:?=\s*(?:ANY\s*)?{_BETWEEN}{_READ}'
+    rf'(?<!\w)(\w+)"?\)?(?:::\w+)?\s*:?=\s*(?:ANY\s*)?{_BETWEEN}{_READ}'
     rf"|{_READ}[^=;]{{0,80}}?=\s*\(*\"?(?:\w+\.)?(\w+)",
     re.I,
 )
