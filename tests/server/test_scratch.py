@@ -6,16 +6,17 @@ import os
 import signal
 import socket
 import threading
+import time
 from pathlib import Path
 
 import pytest
 from tests.fixtures import needs
-from tests.fixtures.clusters import scalar
+from tests.fixtures.clusters import Make, scalar
 from tests.fixtures.command import eventually
 
 from pgdyno.errors import InterruptedByUser, RefusedError, ServerError, SpecError
 from pgdyno.process import signals
-from pgdyno.process.child import UserIds
+from pgdyno.process.child import UserIds, descendants
 from pgdyno.process.processes import ProcessIdentity
 from pgdyno.server import cluster_conf, scratch
 from pgdyno.server.configuration import read_back
@@ -89,6 +90,19 @@ def test_a_killed_cluster_leaves_no_shared_memory(binaries: Binaries, nothing_le
         cluster.kill()
         assert all(file.exists() for file in files)
     assert not any(file.exists() for file in files)
+
+
+@pytest.mark.parametrize("major", ["15", "18"])
+def test_a_server_that_somebody_stopped_is_removed_at_once(new_cluster: Make, major: str) -> None:
+    cluster = new_cluster(major)
+    assert cluster.pid is not None
+    pids = [cluster.pid, *descendants(cluster.pid)]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    began_s = time.monotonic()
+    cluster.close()
+    assert time.monotonic() - began_s < 5
+    assert not cluster.data_dir.exists()
 
 
 def test_the_wal_is_in_its_folder_and_is_removed_with_the_cluster(

@@ -174,7 +174,7 @@ class Child:
             family = descendants(self.pid)
             if before is not None:
                 before()
-            kill_all(family)
+            signal_all(family, signal.SIGKILL)
             self._popen.kill()
             self._popen.wait()
             while any(_is_alive(pid) for pid in family):
@@ -391,11 +391,11 @@ def _open_pidfd(pid: int) -> int | None:
         return None
 
 
-def kill_all(pids: Iterable[int]) -> None:
-    """Send SIGKILL to each process that still exists."""
+def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
+    """Send a signal to each process that still exists."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, number)
 
 
 def descendants(pid: int) -> list[int]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from pgdyno.clock import monotonic_ns
 from pgdyno.errors import ProcessError
 from pgdyno.process import signals
-from pgdyno.process.child import descendants, kill_all, run
+from pgdyno.process.child import descendants, run, signal_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class ProcessIdentity:
             os.kill(self.pid, signal.SIGCONT)
             self._await_end(grace_s)
             if self.is_running():
-                kill_all((self.pid, *descendants(self.pid)))
+                signal_all((self.pid, *descendants(self.pid)), signal.SIGKILL)
                 self._await_end(grace_s)
         return True
 

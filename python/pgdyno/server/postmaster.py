@@ -17,7 +17,7 @@ from pathlib import Path
 from pgdyno.clock import monotonic_ns
 from pgdyno.errors import ServerError
 from pgdyno.process import signals
-from pgdyno.process.child import Child, UserIds, descendants, start
+from pgdyno.process.child import Child, UserIds, descendants, signal_all, start
 from pgdyno.server.find import Binaries
 
 START_TIMEOUT_S = 60.0
@@ -98,7 +98,11 @@ def launch_postmaster(binaries: Binaries, place: Place) -> Child:
 
 
 def stop_postmaster(child: Child, *, is_immediate: bool, timeout_s: float = STOP_TIMEOUT_S) -> None:
-    """End the postmaster: fast (sessions end, a checkpoint is written) or immediate (neither)."""
+    """End the postmaster: fast (sessions end, a checkpoint is written) or immediate (neither).
+
+    Processes that somebody stopped would obey no other signal, so they go on first.
+    """
+    signal_all((child.pid, *descendants(child.pid)), signal.SIGCONT)
     if not is_immediate:
         with signals.shielded():
             child.send_signal(signal.SIGINT)

@@ -471,6 +471,17 @@ def test_a_budget_that_loading_used_up_has_three_pairs_all_the_same() -> None:
     assert len(history) == 6
     words = "an interval needs 3 pairs, which take about 38 s more than the budget"
     assert Tune(question).plan_words().startswith(words)
+    # A plan before the pilot does not decide the time after it.
+    piloted = asked(settings=("shared_buffers=64MB,1GB",), budget="60s")
+    design = Tune(
+        piloted.with_fields(workload=piloted.workload.model_copy(update={"warmup_ns": None}))
+    )
+    before_ns = design.tuning(()).budget_ns
+    pilot = design.next_run(())
+    assert isinstance(pilot, PlannedRun)
+    assert pilot.purpose == "pilot"
+    ran = Measured(pilot, 1000.0, None, {"tps": 1000.0}, RUN_NS)
+    assert design.tuning((ran,)).budget_ns == before_ns - RUN_NS
     answer = findings(question, history)
     assert answer.tried[0].ratio is not None
     assert answer.tried[0].ratio.low is not None

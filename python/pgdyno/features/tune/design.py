@@ -363,7 +363,8 @@ class Tune(Design[TuneDesign]):
         Another version may have planned its rounds in another order: what they measured counts.
         Raises: AnalysisError if the runs have settings for which this version never asks.
         """
-        key = self.experiment.model_dump_json(by_alias=True)
+        # A plan before the pilots has more time.
+        key = f"{elapsed_ns(pilots(history))} {self.experiment.model_dump_json(by_alias=True)}"
         runs = [ran for run in history for ran in self._ran(run)]
         memo = _last[0] if _last else None
         if memo is None or memo.key != key or memo.runs != runs[: len(memo.runs)]:

@@ -105,6 +105,7 @@ _EVIDENCE_NS = 10_000_000_000
     "--client",
     type=click.IntRange(1, 100_000),
     help="Number of clients (default 1).",
+    first=True,
 )
 @_option(
     "-T",
