@@ -138,6 +138,8 @@ def test_a_question_is_found_without_its_small_words(asked: str, title: str) -> 
         ("how do I make an HTML report", "pgdyno report (cli)"),
         ("how do I use it in CI", "Did last night's build get slower? (last-night)"),
         ("lik", "likeness: how alike"),
+        ("SLO", "The highest load that keeps a latency target (method)"),
+        ("why is it " + "slow " * 5000, "Why is it slow now? (slow-now)"),
     ],
 )
 def test_a_question_in_the_words_of_a_user_finds_its_section(asked: str, title: str) -> None:

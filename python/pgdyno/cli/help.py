@@ -12,13 +12,24 @@ import click
 
 from pgdyno.cli import output
 from pgdyno.cli.headings import Verb
-from pgdyno.cli.page_search import SMALL, Section, pages, ranked, stems, subject, unknown
+from pgdyno.cli.page_search import (
+    SMALL,
+    Section,
+    in_headings,
+    pages,
+    ranked,
+    stems,
+    subject,
+    unknown,
+)
 from pgdyno.cli.page_text import for_terminal
 from pgdyno.errors import SpecError
 
 _SECTIONS_MAX = 2
 _MORE_MAX = 6
 _LINES_MAX = 16
+# The longest names of topics have four words; a question that is pasted may have thousands.
+_PHRASE_MAX = 5
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 
 
@@ -70,7 +81,8 @@ def answer_to(asked: str) -> str:
     terms = (word for word in (plain, _short(plain), *also, *phrases) if word in _words())
     if (term := next(terms, None)) is not None:
         parts.append(f"{term}: {_without_targets(_words()[term])}\n")
-    best = ranked(plain, also)
+    # A word that no heading has stands for the word of the documentation.
+    best = ranked(plain if in_headings(plain) else other_words().get(plain, plain), also)
     about = [*subject(plain), *(stem for words in also for stem in stems(words))]
     parts += [_shown(section, about) for section in best[:_SECTIONS_MAX]]
     if not parts:
@@ -117,7 +129,7 @@ def _parts(question: str) -> list[str]:
     words = question.split()
     phrases = [
         " ".join(words[start:end])
-        for length in range(len(words), 0, -1)
+        for length in range(min(len(words), _PHRASE_MAX), 0, -1)
         for start in range(len(words) - length + 1)
         for end in [start + length]
     ]

@@ -100,7 +100,7 @@ def ranked(question: str, also: Sequence[str] = ()) -> list[Section]:
     A section counts if it has at least half of what the question says: a rare word says more.
     """
     rarity = _rarity()
-    asked = [stem for stem in subject(question) if stem in rarity]
+    asked = [stem for stem in dict.fromkeys(subject(question)) if stem in rarity]
     named = [stem for words in also for stem in stems(words) if stem in rarity]
     if not asked + named:
         return []
@@ -124,6 +124,12 @@ def subject(question: str) -> list[str]:
     """Return the stems of a question without its small words, or of all if it has no others."""
     words = [word for word in _WORD.findall(question.lower()) if not SMALL.fullmatch(word)]
     return stems(" ".join(words) or question)
+
+
+def in_headings(question: str) -> bool:
+    """Return whether a heading has every word of a question but the small ones."""
+    wanted = {*subject(question)}
+    return any(wanted.issubset(stems(section.title)) for section in _searched())
 
 
 def unknown(question: str) -> list[str]:
