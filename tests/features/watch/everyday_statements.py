@@ -29,7 +29,7 @@ STATEMENTS: tuple[Staging, ...] = (
     asking("SELECT id FROM clients WHERE name LIKE %s", lambda turn: f"{turn:04x}%",
            name="prefix_under_collation"),
     asking("SELECT id FROM clients WHERE lower(email) = %s", lambda turn: email(turn).lower(),
-           name="loweremail"),
+           name="lower_email"),
     asking("SELECT p.id FROM purchases p JOIN clients c ON c.id = p.client"
            " WHERE p.id = %s OR c.email = %s", spread, email, name="or_over_join"),
     asking("WITH all_of_them AS MATERIALIZED (SELECT * FROM purchases)"

@@ -146,8 +146,12 @@ def restricted(text: str) -> Restricted | None:
     try:
         [parsed] = pgparse.parse(text)
         [(kind, tree)] = parsed["stmt"].items()
+        return _parts_of(kind, tree)
     except (pgparse.PGQueryError, RecursionError, ValueError, KeyError):
         return None
+
+
+def _parts_of(kind: str, tree: Mapping[str, Any]) -> Restricted | None:
     if kind not in ("SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt"):
         return None
     reader = _StatementReader()

@@ -34,6 +34,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "statements": ("database", "query_id"),
     "objects": ("kind", "object"),
     "slru": ("cache",),
+    "senders": ("query_id", "application", "role"),
     "holds": ("kind", "pid", "name", "transaction_us"),
     "conflicts": ("reason",),
     "pooler": ("database", "user"),

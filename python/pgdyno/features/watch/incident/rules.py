@@ -14,13 +14,13 @@ from pgdyno.features.watch.incident import (
     server_rules,
     wait_rules,
 )
-from pgdyno.features.watch.incident.evidence import IncidentEvidence
+from pgdyno.features.watch.incident.evidence import IncidentEvidence, number
 from pgdyno.features.watch.incident.finding import SHOWN_MAX, IncidentFinding, in_order
 from pgdyno.features.watch.incident.statement_rules import (
     KnownStatements,
     reading_in_vain,
 )
-from pgdyno.quantities import seconds
+from pgdyno.quantities import counted, seconds
 
 # Counters need two samples, of which some have 10 s between them.
 _FIRST_S = 12.0
@@ -93,9 +93,26 @@ def _of_statements(evidence: IncidentEvidence, known: KnownStatements) -> Iterab
     by_statement: dict[str, IncidentFinding] = {}
     for rule in STATEMENT_RULES:
         for finding in rule(evidence, known):
-            name = str(finding.evidence.get("query_id") or finding.said)
-            by_statement.setdefault(name, finding)
+            query = str(finding.evidence.get("query_id") or "")
+            lines = (*_senders(evidence, query), *finding.lines)
+            by_statement.setdefault(query or finding.said, replace(finding, lines=lines))
     return by_statement.values()
+
+
+def _senders(evidence: IncidentEvidence, query: str) -> Iterator[str]:
+    """Yield who sends a statement, those with most sessions first."""
+    seen = [
+        (number(rows.last, "count"), application, role)
+        for (query_id, application, role), rows in evidence.seen("senders").items()
+        if str(query_id) == query
+    ]
+    names = [
+        f"{application or 'a session without a name'} (role {role})"
+        for _, application, role in sorted(seen, reverse=True)
+    ]
+    if names:
+        more = f" and {counted(len(names) - 2, 'other application')}" if len(names) > 2 else ""
+        yield f"sent by {' and '.join(names[:2])}" + more
 
 
 def _since(finding: IncidentFinding, evidence: IncidentEvidence) -> IncidentFinding:

@@ -314,7 +314,47 @@ class LimitsCollector(SqlCollector):
     )
 
 
-COLLECTORS: tuple[type[SqlCollector], ...] = (QueuesCollector, HoldsCollector, LimitsCollector)
+def _senders(condition: str, query_id: str) -> str:
+    return (
+        f"SELECT {query_id}, coalesce(nullif(a.application_name, ''), host(a.client_addr), ''),"
+        f" {_ROLE}, count(*)"
+        " FROM pg_catalog.pg_stat_get_activity(NULL) a"
+        " LEFT JOIN pg_catalog.pg_roles r ON r.oid = a.usesysid"
+        f" WHERE {_IS_OTHERS} AND {condition}"
+        " AND a.query_start > clock_timestamp() - interval '10 s'"
+        " AND strpos(coalesce(a.application_name, ''), 'pgdyno/') <> 1"
+        " GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1 LIMIT 100"
+    )
+
+
+SENDERS_SQL = {
+    10: _senders("false", "0::int8"),
+    14: _senders("a.query_id IS NOT NULL", "a.query_id"),
+}
+
+
+class SendersCollector(SqlCollector):
+    """Samples which applications sent which statements in the last seconds (14 and later)."""
+
+    name = "senders"
+    meaning = "Applications and roles, by the statement that they sent last"
+    interval_ns = 5 * SECOND_NS
+    sql = SENDERS_SQL
+    rows_max = 100
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column("query_id", "int64", "identifier", "of the statement", "key"),
+        key("application", "its application_name; its address if it has none"),
+        key("role", "that logged in"),
+        gauge("count", "sessions", "of this application and role"),
+    )
+
+
+COLLECTORS: tuple[type[SqlCollector], ...] = (
+    QueuesCollector,
+    HoldsCollector,
+    LimitsCollector,
+    SendersCollector,
+)
 
 
 def asked_too(session: ServerSession) -> list[Collector]:
