@@ -7,6 +7,7 @@ no other applies: measured, but the interval does not decide.
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib
 import os
@@ -175,6 +176,10 @@ def _be_modest() -> None:
     gc.set_threshold(50_000, 20, 20)
 
 
+# A file name that is too long, or symbolic links in a circle.
+_NO_NAMES = (errno.ENAMETOOLONG, errno.ELOOP)
+
+
 def _run(arguments: list[str]) -> int:
     output.expect_json(_asks_for_json(arguments))
     try:
@@ -196,7 +201,13 @@ def _run(arguments: list[str]) -> int:
         # engine.
         has_run = error.has_run or isinstance(error, InterruptedByUser)
         return _after_signal(error.exit_code if has_run else EXIT_USAGE)
-    except Exception as error:  # A defect of pgdyno: one paragraph, and the trace in a file.
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in _NO_NAMES:
+            # Whichever verb asked for it: no system has a file of such a name.
+            message = f"{str(error.filename)[:100]}...: {error.strerror}."
+            output.failed("usage", message, "name another file or result")
+            return EXIT_USAGE
+        # A defect of pgdyno: one paragraph, and the trace in a file.
         import traceback
 
         trace = output.keep_trace(traceback.format_exc())
