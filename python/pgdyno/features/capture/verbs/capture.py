@@ -87,8 +87,8 @@ _PARTIAL = ".partial"
     type=click.Path(path_type=Path, dir_okay=False),
     help="Log of the server in format stderr, csvlog or jsonlog, or from syslog or journalctl"
     " (short, export, json), also as .gz or .zst. pgdyno takes whole transactions with their"
-    " parameters from the log. Without --duration, it reads only the schema from the server. Repeat"
-    " the option for rotated files, in any order.",
+    " parameters from the log. It reads only the schema from the server, unless you also give"
+    " --duration. Repeat the option for rotated files, in any order.",
     first=True,
 )
 @_watched(
