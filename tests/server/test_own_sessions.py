@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.fixtures.clusters import connection, run_sql
+from tests.fixtures.clusters import connection, run_sql, scalar
 from tests.fixtures.poolers import Pooler
 
 from pgdyno.errors import ServerError
@@ -40,6 +40,20 @@ def test_no_session_of_ours_waits_for_the_transactions_of_others(database: Targe
             assert session.execute("SELECT 1").fetchone() == (1,)
             with session.transaction():
                 assert session.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_no_limit_of_the_database_ends_an_idle_session_of_ours(database: Target) -> None:
+    for setting in ("idle_session_timeout", "idle_in_transaction_session_timeout"):
+        run_sql(database, f"ALTER DATABASE {database.database} SET {setting} = '200ms'")
+    if scalar(database, "SELECT count(*) FROM pg_settings WHERE name = 'transaction_timeout'"):
+        run_sql(database, f"ALTER DATABASE {database.database} SET transaction_timeout = '200ms'")
+    elsewhere = database.with_database("postgres")
+    with connect(database, verb="test", read_only=True) as session:
+        run_sql(elsewhere, "SELECT pg_sleep(0.6)")
+        with session.transaction():
+            assert session.execute("SELECT 1").fetchone() == (1,)
+            run_sql(elsewhere, "SELECT pg_sleep(0.6)")
+            assert session.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_a_session_that_may_write_again_is_closed(database: Target) -> None:

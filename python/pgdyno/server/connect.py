@@ -54,6 +54,14 @@ _OWN_SETTINGS = {
     "default_transaction_deferrable": "off",
     "client_min_messages": "warning",
 }
+# No limit for idle or long sessions ends ours while they wait for the next sample. These settings
+# are not in every version.
+_UNLESS_UNKNOWN = {
+    "jit": "off",
+    "idle_session_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+    "transaction_timeout": "0",
+}
 # If the settings of the load let every statement be compiled, ours would take seconds. The setting
 # is not a start-up option, because poolers refuse these, and `showing_jit` resets it. A transaction
 # that is serializable, read-only and deferrable waits until all others of that kind have ended.
@@ -69,9 +77,12 @@ FIRST_SQL = (
         f"pg_catalog.set_config('{name}', '{value}', here.is_pooled)"
         for name, value in _OWN_SETTINGS.items()
     )
-    + ", CASE WHEN pg_catalog.current_setting('jit', true) IS NOT NULL"
-    " THEN pg_catalog.set_config('jit', 'off', here.is_pooled) END"
-    " FROM (SELECT pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) %s AS is_pooled) AS here"
+    + "".join(
+        f", CASE WHEN pg_catalog.current_setting('{name}', true) IS NOT NULL"
+        f" THEN pg_catalog.set_config('{name}', '{value}', here.is_pooled) END"
+        for name, value in _UNLESS_UNKNOWN.items()
+    )
+    + " FROM (SELECT pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) %s AS is_pooled) AS here"
 )
 # The text as it is sent, where %s is the number of the session that the server gave.
 FIRST_TEXT = AT_ONCE + FIRST_SQL
