@@ -245,7 +245,7 @@ def test_time_of_jit_is_within_the_statements_time(
     )
     # Other work on this machine makes single executions slower, so only the size is compared.
     assert truth_ms / 3 < where["compiling_ms"] < 3 * truth_ms
-    assert where["compiling_ms"] <= 1.2 * where["server_ms"]
+    assert where["compiling_ms"] <= where["server_ms"]
 
 
 def test_counters_per_transaction_of_a_short_run_belong_to_its_transactions(

@@ -60,6 +60,7 @@ def split_doubts(where: WhereTheTimeGoes) -> tuple[Doubt, ...]:
     judged = (
         *(_not_explained(where), _types_not_explained(where)),
         *(_apart(where), _server_time_sampled(where), _unsure(where), _without_bind(where)),
+        _planned_too_long(where),
     )
     return tuple(doubt for doubt in judged if doubt is not None)
 
@@ -145,6 +146,20 @@ def _unsure(where: WhereTheTimeGoes) -> Doubt | None:
         "doubt",
         where.why_unsure,
         "measure longer: this error is at the ends of a run only",
+    )
+
+
+def _planned_too_long(where: WhereTheTimeGoes) -> Doubt | None:
+    """Return a doubt if more planning and JIT was counted than the server worked."""
+    if not where.planned_too_long_ms:
+        return None
+    return Doubt(
+        "planning_too_long",
+        "doubt",
+        f"The server counted {milliseconds(where.planned_too_long_ms)} of planning and JIT a"
+        f" transaction, more than the {milliseconds(where.server_ms or 0.0)} of its whole time:"
+        " the part outside of the counted time is left out.",
+        "read the times of planning and JIT as upper limits",
     )
 
 

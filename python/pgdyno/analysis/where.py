@@ -107,8 +107,8 @@ class WhereTheTimeGoes:
     the time of each transaction type of a program. `while_busy`: if transactions waited for a free
     client or connection, the wait events of the busy sessions at that time, with shares.
     `planning_ms`, `compiling_ms`: planning and JIT within the times of `statements`, None if not
-    known. `nodes`: the work
-    of each worker of a distributed server, the busiest first; empty for any other server.
+    known; `planned_too_long_ms`: their count, if it was more than `server_ms`, else 0. `nodes`: the
+    work of each worker of a distributed server, the busiest first; empty for any other server.
     `several_shards_ratio`: the share of its statements that needed several shards, None if not
     counted. `workers`: None if no parallel worker was seen. `uncounted_ms`: what
     `server_ms` lacks at most, because the server does not count Parse and Bind.
@@ -132,6 +132,7 @@ class WhereTheTimeGoes:
     while_busy: tuple[tuple[str, float], ...] = ()
     planning_ms: float | None = None
     compiling_ms: float | None = None
+    planned_too_long_ms: float = 0.0
     uncounted_ms: float = 0.0
     nodes: tuple[NodeWork, ...] = ()
     several_shards_ratio: float | None = None

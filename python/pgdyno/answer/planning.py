@@ -3,13 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.analysis.where_statements import StatementPlace
 from pgdyno.loop.counter_growth import counters_of
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.store.stored_run import StoredRun
+
+
+def with_planning(
+    where: WhereTheTimeGoes,
+    stored: StoredRun,
+    numbers: LoadNumbers,
+    places: Sequence[StatementPlace],
+) -> WhereTheTimeGoes:
+    """Return the split with the times of planning and JIT, which never exceed the server's time.
+
+    What pg_stat_statements counts may be more: JIT begins before the count of an execution, and
+    with the extended protocol the server counts its time without Parse and Bind.
+    """
+    planning, compiling = (
+        planning_ms(stored, numbers, places),
+        compiling_ms(stored, numbers, places),
+    )
+    whole_ms = where.server_ms or 0.0
+    counted_ms = (planning or 0.0) + (compiling or 0.0)
+    ratio = whole_ms / counted_ms if counted_ms > whole_ms else 1.0
+    return replace(
+        where,
+        planning_ms=None if planning is None else planning * ratio,
+        compiling_ms=None if compiling is None else compiling * ratio,
+        planned_too_long_ms=counted_ms if ratio < 1 else 0.0,
+    )
 
 
 def planning_ms(

@@ -25,7 +25,7 @@ from pgdyno.analysis.where_facts import (
 from pgdyno.analysis.where_statements import named_statements
 from pgdyno.analysis.where_types import time_by_type
 from pgdyno.answer.nodes import active_ms_of_nodes, nodes_of, several_shards_ratio
-from pgdyno.answer.planning import compiling_ms, planning_ms
+from pgdyno.answer.planning import with_planning
 from pgdyno.answer.server_time import (
     ServerTime,
     counted_events,
@@ -135,11 +135,9 @@ def split_or_why_not(
     )
     return Split(
         replace(
-            where,
+            with_planning(where, stored, numbers, places),
             statements=statements,
             types=types,
-            planning_ms=planning_ms(stored, numbers, places),
-            compiling_ms=compiling_ms(stored, numbers, places),
             several_shards_ratio=several_shards_ratio(stored, numbers),
             nodes=nodes_of(stored, numbers),
         )
