@@ -336,7 +336,9 @@ def _conditions(part: Mapping[str, Any], names: Names, local: Names) -> Iterator
         return
     if (test := _test(kind, expression)) is not None:
         made = _column(test[0], names, local, test[1])
-        if made is not None and not made.function:
+        # After an outer join, IS NULL finds the rows without a partner.
+        is_partner = kind == "NullTest" and len(local) > 1
+        if made is not None and not made.function and not is_partner:
             yield made
         return
     if kind == "SubLink" and expression.get("subLinkType") == "ANY_SUBLINK":
