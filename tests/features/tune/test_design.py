@@ -527,6 +527,14 @@ def test_runs_with_settings_for_which_this_version_never_asks_are_not_judged() -
         Tune(asked()).tuning((*history[:8], *history[11:]))
 
 
+def test_a_tuning_that_had_more_time_is_judged_by_all_its_runs() -> None:
+    history, *_ = carried_out(asked(budget="10min"))
+    judged = Tune(asked(budget="10min")).tuning(history)
+    again = Tune(asked(budget="5min")).tuning(history)
+    assert {trial.name for trial in again.trials} >= {trial.name for trial in judged.trials}
+    assert again.best == judged.best
+
+
 def test_rounds_that_another_version_planned_in_another_order_are_judged_all_the_same() -> None:
     lists = {"settings": ("work_mem=1MB,4MB,64MB", "jit=on,off", "max_wal_size=1GB,4GB")}
     history, *_ = carried_out(asked(**lists))

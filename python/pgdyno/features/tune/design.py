@@ -369,6 +369,25 @@ class Tune(Design[TuneDesign]):
         memo = _last[0] if _last else None
         if memo is None or memo.key != key or memo.runs != runs[: len(memo.runs)]:
             memo = _Memo(key, self._begun(history))
+        self._replay(memo, runs, excluded)
+        if len(runs) > len(memo.runs):
+            # Its budget was another one: the time of its runs is certain.
+            taken_ns = sum(ran.took_ns for ran in runs)
+            memo = _Memo(key, self._begun(history, least_ns=taken_ns))
+            self._replay(memo, runs, excluded)
+        if len(runs) > len(memo.runs):
+            number = runs[len(memo.runs)].seen.run.number
+            raise AnalysisError(
+                f"This version of pgdyno would have planned another run than run {number} of this"
+                " tuning, so it cannot judge the tuning.",
+                hint="use the version of pgdyno that measured it; the store has every run, and the"
+                " page of the answer as it was then",
+            )
+        _last[:] = [memo]
+        return memo.tuning
+
+    def _replay(self, memo: _Memo, runs: Sequence[_Ran], excluded: frozenset[str]) -> None:
+        """Let the tuning take in the runs, as far as it can have asked for them."""
         while due := memo.tuning.due():
             ran = runs[len(memo.runs)] if len(memo.runs) < len(runs) else None
             # A run that is repeated comes after the others of its round.
@@ -384,16 +403,6 @@ class Tune(Design[TuneDesign]):
                 memo.tuning.replan(planned)
             else:
                 break
-        if len(runs) > len(memo.runs):
-            number = runs[len(memo.runs)].seen.run.number
-            raise AnalysisError(
-                f"This version of pgdyno would have planned another run than run {number} of this"
-                " tuning, so it cannot judge the tuning.",
-                hint="use the version of pgdyno that measured it; the store has every run, and the"
-                " page of the answer as it was then",
-            )
-        _last[:] = [memo]
-        return memo.tuning
 
     def variant_of(self, candidate: Candidate) -> PlannedVariant:
         """Return the variant of a candidate."""
@@ -437,7 +446,7 @@ class Tune(Design[TuneDesign]):
                 refused=turn.refused,
             )
 
-    def _begun(self, history: History) -> Tuning:
+    def _begun(self, history: History, *, least_ns: int = 0) -> Tuning:
         """Return the tuning at its beginning; the pilot is a part of the time."""
         space, defaults = self.space(), defaults_of(self.major)
         workload = self.experiment.workload
@@ -466,8 +475,8 @@ class Tune(Design[TuneDesign]):
         )
         # A tuning without an interval tells nothing. The time of counted runs is not known.
         is_counted = workload.transactions_per_client is not None or self.metric == "duration"
-        least_ns = 0 if is_counted else asked.least_ns
-        return Tuning(replace(asked, budget_ns=max(asked.budget_ns, least_ns)))
+        needed_ns = 0 if is_counted else asked.least_ns
+        return Tuning(replace(asked, budget_ns=max(asked.budget_ns, needed_ns, least_ns)))
 
     def _left_ns(self, history: History) -> int:
         """Return what the pilots leave of the budget."""
