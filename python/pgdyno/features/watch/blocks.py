@@ -22,7 +22,7 @@ from pgdyno.features.watch.words import (
     wait_words,
     why_sampled_words,
 )
-from pgdyno.quantities import count, format_bytes, percent, plain, short
+from pgdyno.quantities import count, format_bytes, percent, short
 from pgdyno.report.block_charts import figure_text
 from pgdyno.report.block_lists import ListBlock, ListItem, TimeCharts
 from pgdyno.report.blocks import (
@@ -123,7 +123,7 @@ def _tiles(document: Document) -> Iterator[Tile]:
     for quantity, label, value, unit, range_text in (
         ("tps", "transactions", number_text(document["tps"]), "tps", made),
         ("sessions_at_work.mean", "active sessions", at_work, "", how),
-        ("wal_bytes_per_second", "WAL", number_text(wal_mb), "MB/s", "by its position"),
+        ("wal_bytes_per_second", "WAL", number_text(wal_mb), "MB/s", "generated"),
         (
             "hit_ratio",
             "found in shared_buffers",
@@ -226,7 +226,7 @@ def _counted(document: Document) -> Iterator[LabelledLine]:
     rest = f"WAL {number_text(wal / 1e6)} MB/s"
     if hits is not None:
         rest += f", {percent(hits)} of blocks found in shared_buffers"
-    tps = f"{plain(document['tps'])} tps on the whole server{by_waiters(document)}"
+    tps = f"{number_text(document['tps'])} tps on the whole server{by_waiters(document)}"
     if document.get("tps_counts_parallel_workers"):
         yield LabelledLine("commits", f"at most {tps}: {WORKERS_COUNTED}")
         yield LabelledLine("counted", rest)

@@ -23,6 +23,7 @@ from pgdyno.analysis.where_sampled import Sampled, shared_out
 from pgdyno.features.watch.incident.finding import SHOWN_MAX, Danger, IncidentFinding
 from pgdyno.features.watch.statements import Calls, counted_ms, grown
 from pgdyno.features.watch.tally import Tally
+from pgdyno.features.watch.words import number_text
 from pgdyno.quantities import fixed, plain, plain_decimals
 from pgdyno.store.folder import ExperimentFolder
 
@@ -140,7 +141,7 @@ def sentence(tally: Tally, work: WatchedWork) -> str:
     if total.tps is None:
         return "nothing was observed"
     most = "at most " * total.has_uncounted_workers
-    text = f"{most}{total.tps:,.0f} tps, {_sessions_words(at_work, tally.peak_sessions)}"
+    text = f"{most}{number_text(total.tps)} tps, {_sessions_words(at_work, tally.peak_sessions)}"
     active = (at_work.mean.high or at_work.mean.value) if at_work is not None else _IDLE_SESSIONS
     if active < _IDLE_SESSIONS and total.tps >= _BUSY_TPS:
         text += "; the server mostly waits for its clients: look at the application and the network"

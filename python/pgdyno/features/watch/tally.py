@@ -219,6 +219,8 @@ class Tally:
         self.gap_count = 0
         self.reset_count = 0
         self.peak_sessions = 0
+        # This role may not see the sessions of others.
+        self.has_hidden = False
         self.stretches = Stretches()
         self.clocks = EventClocks()
         self.connections = 0
@@ -360,7 +362,8 @@ class Tally:
 
     def _take_waits(self, rows: Sequence[Row]) -> None:
         if any(row["backend_type"] == UNSEEN for row in rows):
-            return  # Sessions are not visible. To count none would be wrong.
+            self.has_hidden = True
+            return  # To count none would be wrong.
         active = 0
         has_workers = any(row["backend_type"] == PARALLEL_WORKER for row in rows)
         self.stretches.begin()

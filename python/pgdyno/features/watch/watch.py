@@ -48,6 +48,7 @@ from pgdyno.observe.session import ServerSession
 from pgdyno.process import signals
 from pgdyno.server.connect import connect
 from pgdyno.server.nodes import kinds_of, workers_of
+from pgdyno.server.storage import free_bytes
 from pgdyno.server.target import Target
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
@@ -137,7 +138,11 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
             after = read_calls(request.target, texts_of=sorted(wanted))
             # The server may not answer now; texts that were read before still name statements.
             after = replace(after, texts={**texts.all(), **after.texts})
-        findings = all_findings(evidence, known_statements(request.target, evidence, before, after))
+        known = replace(
+            known_statements(request.target, evidence, before, after),
+            wal_free_bytes=_wal_free_bytes(examination.facts.data_folder),
+        )
+        findings = all_findings(evidence, known)
         document = document_of(watched, folder, before=before, after=after, findings=findings)
         document["settings_changed"] = _settings_changed(request.target, examination)
         folder.write_analysis(document)
@@ -177,6 +182,15 @@ def known_statements(
         return KnownStatements(counts_statements=False)
     facts = facts_of_statements(target, worth_asking(evidence), busy_tables(evidence))
     return KnownStatements(after.texts, facts, counts_statements=True)
+
+
+def _wal_free_bytes(data_folder: Path | None) -> int | None:
+    if data_folder is None:
+        return None
+    try:
+        return free_bytes((data_folder / "pg_wal").resolve())
+    except OSError:
+        return None
 
 
 def _loop(

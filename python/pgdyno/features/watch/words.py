@@ -15,7 +15,7 @@ from pgdyno.report.numbers import estimate_text, value_text
 # Samples further away than this from the server's count are printed next to it.
 _APART_RATIO = 0.05
 # The number of a tile below this is as good as none.
-_LEAST = 0.001
+_LEAST = 0.05
 
 Document = Mapping[str, Any]
 
@@ -132,12 +132,12 @@ def cost_words(cost: Document | None) -> str:
 
 
 def number_text(value: float | None) -> str:
-    """Return a number of a tile, without an exponent."""
+    """Return a number of a tile with at most one decimal: "1,902", "22.7", "under 0.1"."""
     if value is None:
         return "not measured"
     if 0 < value < _LEAST:
-        return f"< {_LEAST:g}"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+        return "under 0.1"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}".removesuffix(".0")
 
 
 def by_waiters(document: Document) -> str:

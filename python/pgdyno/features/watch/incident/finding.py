@@ -19,6 +19,8 @@ class Danger(IntEnum):
     GROWS = 1
     LIMIT_NEAR = 2
     WORK_REFUSED = 3
+    # This role does not see what is wrong: comes first.
+    BLIND = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +65,11 @@ class IncidentFinding:
 def in_order(findings: Iterable[IncidentFinding]) -> list[IncidentFinding]:
     """Return the findings with the most lost time first, then the most dangerous."""
 
-    def rank(finding: IncidentFinding) -> tuple[float, int, str]:
+    def rank(finding: IncidentFinding) -> tuple[bool, float, int, str]:
         # Little lost time is no reason to come before work that is refused.
         is_much = (finding.share_ratio or 0.0) >= _MUCH_RATIO
-        return -finding.lost_s if is_much else 0.0, -finding.danger, finding.said
+        is_blind = finding.danger == Danger.BLIND
+        lost_s = finding.lost_s if is_much else 0.0
+        return not is_blind, -lost_s, -finding.danger, finding.said
 
     return sorted(findings, key=rank)

@@ -14,18 +14,20 @@ from pgdyno.features.watch.incident import (
     server_rules,
     wait_rules,
 )
-from pgdyno.features.watch.incident.evidence import IncidentEvidence, number
+from pgdyno.features.watch.incident.evidence import IncidentEvidence
 from pgdyno.features.watch.incident.finding import SHOWN_MAX, IncidentFinding, in_order
 from pgdyno.features.watch.incident.statement_rules import (
     KnownStatements,
     reading_in_vain,
+    senders_of,
 )
-from pgdyno.quantities import counted, seconds
+from pgdyno.quantities import seconds
 
 # Counters need two samples, of which some have 10 s between them.
 _FIRST_S = 12.0
 
 RULES: tuple[Callable[[IncidentEvidence], Iterator[IncidentFinding]], ...] = (
+    server_rules.hidden_sessions,
     lock_rules.blockers,
     lock_rules.contention,
     holding_rules.long_holders,
@@ -33,7 +35,6 @@ RULES: tuple[Callable[[IncidentEvidence], Iterator[IncidentFinding]], ...] = (
     holding_rules.wraparound,
     server_rules.connections,
     server_rules.own_limits,
-    server_rules.forced_checkpoints,
     server_rules.slot_wal,
     server_rules.archiver,
     server_rules.standbys,
@@ -76,6 +77,7 @@ def all_findings(
     known = known or KnownStatements()
     with evidence.lock:
         findings = [finding for rule in RULES for finding in rule(evidence)]
+        findings += server_rules.forced_checkpoints(evidence, known)
         findings += server_rules.spills(evidence, known)
         of_statements = list(_of_statements(evidence, known))
         findings += of_statements
@@ -94,25 +96,9 @@ def _of_statements(evidence: IncidentEvidence, known: KnownStatements) -> Iterab
     for rule in STATEMENT_RULES:
         for finding in rule(evidence, known):
             query = str(finding.evidence.get("query_id") or "")
-            lines = (*_senders(evidence, query), *finding.lines)
+            lines = (*senders_of(evidence, query), *finding.lines)
             by_statement.setdefault(query or finding.said, replace(finding, lines=lines))
     return by_statement.values()
-
-
-def _senders(evidence: IncidentEvidence, query: str) -> Iterator[str]:
-    """Yield who sends a statement, those with most sessions first."""
-    seen = [
-        (number(rows.last, "count"), application, role)
-        for (query_id, application, role), rows in evidence.seen("senders").items()
-        if str(query_id) == query
-    ]
-    names = [
-        f"{application or 'a session without a name'} (role {role})"
-        for _, application, role in sorted(seen, reverse=True)
-    ]
-    if names:
-        more = f" and {counted(len(names) - 2, 'other application')}" if len(names) > 2 else ""
-        yield f"sent by {' and '.join(names[:2])}" + more
 
 
 def _since(finding: IncidentFinding, evidence: IncidentEvidence) -> IncidentFinding:

@@ -276,7 +276,7 @@ def _limits(*, reserved: str) -> str:
         f" ({setting('synchronous_standby_names', 'text')} <> '')::int,"
         " coalesce((SELECT name FROM nearest), ''), coalesce((SELECT count FROM nearest), 0),"
         " coalesce((SELECT most FROM nearest), 0)::int8, coalesce((SELECT name FROM inside), ''),"
-        " coalesce((SELECT count FROM inside), 0) FROM a) limits"
+        " coalesce((SELECT count FROM inside), 0), quote_ident(current_user) FROM a) limits"
     )
 
 
@@ -311,6 +311,7 @@ class LimitsCollector(SqlCollector):
         gauge("limited_max", "connections", "its CONNECTION LIMIT"),
         key("idle_inside_of", "application with most sessions idle in a transaction; '' = none"),
         gauge("idle_inside", "connections", "its sessions that are idle in a transaction"),
+        key("watching_role", "that this watch uses"),
     )
 
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from pgdyno.analysis.wait_events import canonical_event
-from pgdyno.features.watch.incident.evidence import IncidentEvidence, Row, number
+from pgdyno.features.watch.incident.evidence import (
+    IncidentEvidence,
+    Row,
+    SeenRows,
+    number,
+)
 from pgdyno.features.watch.incident.finding import Danger, IncidentFinding
 from pgdyno.features.watch.incident.lock_rules import cost_words
-from pgdyno.features.watch.incident.statement_rules import KnownStatements, short_text, time_of
+from pgdyno.features.watch.incident.statement_rules import (
+    KnownStatements,
+    senders_of,
+    short_text,
+    time_of,
+)
 from pgdyno.quantities import count, counted, format_bytes, percent, seconds
 
 _NEAR_RATIO = 0.9
@@ -23,6 +35,24 @@ _SPILL_RATIO = 0.05
 _SPILLED_FILES_MIN = 10
 _SYNC_RATIO = 0.3
 _POOL_WAIT_S = 1.0
+
+
+def hidden_sessions(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
+    """Yield a finding if this role may not see the sessions of others."""
+    if not evidence.tally.has_hidden:
+        return
+    limits = evidence.one("limits")
+    # Results of older versions do not have the role.
+    role = str(limits.last.get("watching_role") or "") if limits is not None else ""
+    said = f"role {role or 'of this watch'} may not see the sessions of others"
+    yield IncidentFinding(
+        kind="sessions hidden",
+        said=said,
+        cost="what they wait for and their statements are missing in this answer",
+        next_step=f"as a superuser: GRANT pg_monitor TO {role or 'this role'}; then watch again",
+        danger=Danger.BLIND,
+        answer=f"{said}: GRANT pg_monitor TO {role or 'this role'}",
+    )
 
 
 def connections(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
@@ -73,8 +103,13 @@ def own_limits(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     )
 
 
-def forced_checkpoints(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
-    """Yield a finding if WAL volume forces checkpoints much more often than the time does."""
+def forced_checkpoints(
+    evidence: IncidentEvidence, known: KnownStatements
+) -> Iterator[IncidentFinding]:
+    """Yield a finding if WAL volume forces checkpoints much more often than the time does.
+
+    It has no lost time: sessions that write much wait for WAL with any max_wal_size.
+    """
     limits, done, wal = (evidence.one(name) for name in ("limits", "checkpointer", "wal"))
     if limits is None or done is None or wal is None:
         return
@@ -88,21 +123,49 @@ def forced_checkpoints(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
         return
     images = wal.grown("full_page_images") * 8192
     wal_share = min(1.0, images / volume) if volume else 0.0
-    lost_s = wal_share * evidence.in_events(
-        lambda event: canonical_event(event).startswith(("io:wal", "lwlock:wal"))
-    )
     name = format_bytes(int(number(limits.last, "max_wal_bytes")))
+    query, of_writer = _most_by(evidence, "wal_bytes")
+    text = " ".join(known.texts.get(query, "").split())
+    writer = (f"{percent(of_writer)} of the WAL of statements: {short_text(text)}",) if text else ()
     said = f"{forced:,.0f} of {forced + timed:,.0f} checkpoints were forced by WAL volume"
     yield IncidentFinding(
         kind="forced checkpoints",
         said=f"{said}: max_wal_size {name}",
-        cost=f"{percent(wal_share)} of WAL is full-page images; " + cost_words(lost_s, evidence),
-        lost_s=lost_s,
-        share_ratio=evidence.share(lost_s),
-        next_step="a larger max_wal_size: pgdyno settings",
-        answer=f"{said}",
+        cost=f"{percent(wal_share)} of {format_bytes(int(volume))} of WAL is full-page images;"
+        " they begin again after each checkpoint",
+        lines=(*writer, *senders_of(evidence, str(query))),
+        next_step=_larger_max_wal(often * number(limits.last, "max_wal_bytes"), limits, known),
+        answer=said,
         evidence={"forced": forced, "timed": timed, "wal_bytes": volume},
     )
+
+
+def _larger_max_wal(needed: float, limits: SeenRows, known: KnownStatements) -> str:
+    """Return the statement that sets max_wal_size, in whole GB.
+
+    Args: needed, bytes with which the time begins checkpoints and no longer the WAL.
+    """
+    timeout_s = number(limits.last, "checkpoint_timeout_ns") / 1e9
+    free, why = known.wal_free_bytes, f"holds the WAL of checkpoint_timeout ({seconds(timeout_s)})"
+    if free is not None and needed > free / 2:
+        needed, why = free / 2, f"is half of the {format_bytes(free)} that its disk has free"
+    size_gb = max(1, math.floor(needed / 2**30) if free is not None else math.ceil(needed / 2**30))
+    if size_gb * 2**30 <= number(limits.last, "max_wal_bytes"):
+        return "free space on the disk of pg_wal, then a larger max_wal_size"
+    room = "" if free is not None else "; pg_wal needs this room on its disk"
+    return (
+        f"ALTER SYSTEM SET max_wal_size = '{size_gb}GB'; SELECT pg_reload_conf(): this {why}"
+        f" at the present rate{room}"
+    )
+
+
+def _most_by(evidence: IncidentEvidence, column: str) -> tuple[int, float]:
+    """Return the query id for which a counter grew most, and its share; 0 if none grew."""
+    written: Counter[int] = Counter()
+    for (_, query), seen in evidence.seen("statements").items():
+        written[int(query)] += round(seen.grown(column))
+    [(query, size)] = written.most_common(1) or [(0, 0)]
+    return (query, size / written.total()) if size else (0, 0.0)
 
 
 def slot_wal(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
@@ -279,16 +342,12 @@ def spills(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[Incid
         return
     if files < _SPILLED_FILES_MIN and share < _SPILL_RATIO:
         return  # One large sort, such as that of a report or an index build.
-    written = {
-        int(query): seen.grown("temp_blks_written")
-        for (_, query), seen in evidence.seen("statements").items()
-    }
-    query = max(written, key=lambda of: written[of], default=0)
-    text = " ".join(known.texts.get(query, "").split()) if written.get(query) else ""
+    query, of_writer = _most_by(evidence, "temp_blks_written")
+    text = " ".join(known.texts.get(query, "").split())
     who = ""
     if text:
         _, of_time = time_of(evidence, query)
-        who = f", {percent(written[query] / sum(written.values()))} of it by {short_text(text)},"
+        who = f", {percent(of_writer)} of it by {short_text(text)},"
         who += f" which takes {percent(of_time)} of DB time"
     yield IncidentFinding(
         kind="temporary files",

@@ -15,7 +15,7 @@ from pgdyno.features.watch.incident.table_facts import (
     StatementFacts,
     TableFacts,
 )
-from pgdyno.quantities import compact_ms, percent, seconds
+from pgdyno.quantities import compact_ms, counted, percent, seconds
 
 _SHARE_MIN = 0.05
 _READ_MIN = 1_000
@@ -46,11 +46,13 @@ class KnownStatements:
     """What is known of statements after a watch: texts and the facts of their tables.
 
     `counts_statements`: pg_stat_statements is in the database. None before this was asked.
+    `wal_free_bytes`: of the disk of pg_wal; None if not known.
     """
 
     texts: Mapping[int, str] = field(default_factory=dict)
     facts: Mapping[int, StatementFacts] = field(default_factory=dict)
     counts_statements: bool | None = None
+    wal_free_bytes: int | None = None
 
 
 def worth_asking(evidence: IncidentEvidence) -> list[int]:
@@ -484,3 +486,19 @@ def calls_words(counts: Mapping[str, float]) -> str:
 def short_text(text: str) -> str:
     """Return a statement, cut to the width of a line."""
     return text if len(text) <= _TEXT_WIDTH else text[: _TEXT_WIDTH - 1] + "…"
+
+
+def senders_of(evidence: IncidentEvidence, query: str) -> Iterator[str]:
+    """Yield who sends a statement, those with most sessions first."""
+    seen = [
+        (number(rows.last, "count"), application, role)
+        for (query_id, application, role), rows in evidence.seen("senders").items()
+        if str(query_id) == query
+    ]
+    names = [
+        f"{application or 'a session without a name'} (role {role})"
+        for _, application, role in sorted(seen, reverse=True)
+    ]
+    if names:
+        more = f" and {counted(len(names) - 2, 'other application')}" if len(names) > 2 else ""
+        yield f"sent by {' and '.join(names[:2])}" + more

@@ -134,6 +134,7 @@ def command(**given: Any) -> int:
             f"--duration {given['duration']} is shorter than one interval of {given['interval']}.",
             hint="watch longer, or give a shorter --interval",
         )
+    output.note(f"connecting to {resolved.target.place} as {resolved.target.user}")
     outcome = watch(
         WatchRequest(
             target=resolved.target,
