@@ -36,6 +36,7 @@ SLOTS: Mapping[str, str] = {
     "run_findings": "(stored run) -> findings of this feature alone, or None",
     "run_sections": "(value of run_findings) -> report.blocks.BlockSection of a run's answer",
     "sql_collectors": "tuple of observe.sql collectors",
+    "word_help": '(a word) -> what the feature says about it in `pgdyno help`, or ""',
     "verb_help": "module with EXAMPLES and MEANT, as cli.verb_help",
 }
 """What the core asks features for: the name of the slot, and the type of what fills it."""

@@ -149,3 +149,18 @@ def test_a_question_in_the_words_of_a_user_finds_its_section(asked: str, title: 
 def test_a_word_that_no_page_has_is_named_with_the_nearest_topic() -> None:
     assert "No page has the word percntile; nearest: percentile" in answer_to("high percntile")
     assert "nearest" not in answer_to("high percentile")
+
+
+@pytest.mark.parametrize("asked", ["shared_buffers", "what is Shared_Buffers?", "DateStyle", "jit"])
+def test_the_name_of_a_setting_explains_the_setting(
+    asked: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, value, *_ = said(capsys, *asked.split()).splitlines()
+    name = asked.removeprefix("what is ").rstrip("?").lower()
+    assert first.lower().startswith(f"{name} ")
+    assert value.startswith("value   ")
+
+
+def test_a_page_begins_with_its_title_and_is_listed_with_it() -> None:
+    for name, sections in pages().items():
+        assert sections[0].heading.startswith("# "), name

@@ -276,3 +276,12 @@ def test_a_message_that_the_server_refuses_starts_no_node(either_server: Scratch
     error = statement_failure(target, refused)
     assert "refused a message" in error.hint
     assert error.sqlstate == "08P01"
+
+
+@pytest.mark.parametrize("said", ["No such file or directory", "Connection refused"])
+def test_a_missing_socket_is_no_matter_of_a_firewall(said: str) -> None:
+    target = Target(host="/tmp/nowhere", ports="5432", user="u", database="d")
+    error = failure(target, psycopg.OperationalError(f"connection failed: {said}"))
+    assert "/tmp/nowhere/.s.PGSQL.5432" in str(error)
+    assert "firewall" not in error.hint
+    assert "unix_socket_directories" in error.hint

@@ -10,6 +10,7 @@ from functools import cache
 
 import click
 
+from pgdyno import feature
 from pgdyno.cli import output
 from pgdyno.cli.headings import Verb
 from pgdyno.cli.page_search import (
@@ -70,12 +71,13 @@ def answer_to(asked: str) -> str:
     if len(plain) >= 3 and plain not in topics() and not ranked(plain):
         begun = [topic for topic in topics() if topic.startswith(plain)]
         plain = begun[0] if len(begun) == 1 else plain
-    other = "" if plain in _words() else other_words().get(plain, "")
+    of_features = [] if plain in topics() else _of_features(plain)
+    other = "" if plain in _words() or of_features else other_words().get(plain, "")
     if (page := pages().get(asked) or pages().get(other)) is not None:
         return "\n".join(_shown(section) for section in page)
     if asked.startswith("-") and (options := "\n".join(_options(asked.split()[0]))):
         return options
-    parts = []
+    parts = list(of_features)
     also = [other_words()[part] for part in _parts(plain) if part in other_words()]
     phrases = [part for part in _parts(plain) if " " in part]
     terms = (word for word in (plain, _short(plain), *also, *phrases) if word in _words())
@@ -100,6 +102,14 @@ def answer_to(asked: str) -> str:
         lines = "\n".join(f"  pgdyno help {s.page:<14} {s.title}" for s in more)
         parts.append(f"See also:\n{lines}\n")
     return "\n".join(parts)
+
+
+def _of_features(plain: str) -> list[str]:
+    """Return what features say about a question of one word, or a name_like_this."""
+    words = dict.fromkeys(word for word in plain.split() if "_" in word)
+    words |= dict.fromkeys((plain, _short(plain)))
+    said = (say(word) for say in feature.parts("word_help") for word in words)
+    return [text for text in said if text]
 
 
 def _shown(section: Section, about: Sequence[str] = ()) -> str:

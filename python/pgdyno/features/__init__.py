@@ -93,7 +93,7 @@ FEATURES = (
             "work-mem": "Find how much memory sorts and hashes need.",
         },
         heading="Server",
-        parts={"verb_help": "help:"},
+        parts={"verb_help": "help:", "word_help": "setting_help:about"},
         tables={
             "design_models": {"tune": "spec:TuneDesign"},
             "designs": {"tune": "design_kind:TUNE"},

@@ -29,6 +29,8 @@ _STEPS = {
     "58": "the operating system of the server refused a request: see the server's log",
     "XX": "the server found damaged data or a defect: see the server's log",
 }
+_UNREACHED = "check -h and -p, that the server runs, and that no firewall blocks the connection"
+_NO_SOCKET = "check that the server runs, and -h and -p: its unix_socket_directories and its port"
 _STEP_ELSE = "see the server's log; pgdyno doctor checks the server"
 
 # Messages of a failed connection, in the server's or libpq's English: libpq keeps no SQLSTATE.
@@ -76,7 +78,7 @@ _FAILURES: tuple[tuple[str, str | None, str], ...] = (
         r"Connection refused|No such file or directory|timeout expired|No route to host"
         r"|Network is unreachable|timed out|nothing came back",
         None,
-        "check -h and -p, that the server runs, and that no firewall blocks the connection",
+        _UNREACHED,
     ),
     (
         r"the answer had|lost synchronization|unexpected message|expected authentication",
@@ -102,7 +104,8 @@ def failure(target: Target, error: psycopg.Error) -> ServerError:
     sqlstate, hint = error.sqlstate, "check -h -p -U -d and the PG* variables"
     for pattern, state, advice in _FAILURES:
         if re.search(pattern, said):
-            sqlstate, hint = sqlstate or state, advice
+            is_no_socket = advice == _UNREACHED and target.is_socket
+            sqlstate, hint = sqlstate or state, _NO_SOCKET if is_no_socket else advice
             break
     state = f" (SQLSTATE {sqlstate})" if sqlstate else ""
     if target.is_socket and said in ("No such file or directory", "Connection refused"):

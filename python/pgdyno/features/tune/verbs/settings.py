@@ -25,18 +25,17 @@ if wanted.body:
     from pgdyno.features.doctor.peak import peak_seen
     from pgdyno.features.doctor.verbs.doctor import sql_text
     from pgdyno.features.tune.machine import Machine, machine_of
-    from pgdyno.features.tune.review import Review, review
+    from pgdyno.features.tune.review import review
     from pgdyno.features.tune.review_conf import conf_of
     from pgdyno.features.tune.review_text import (
         document_of,
-        entry_text,
         machine_text,
         rules_text,
         text_of,
     )
     from pgdyno.features.tune.server_settings import SETTINGS_SQL, Reviewed, read_file, read_live
+    from pgdyno.features.tune.setting_help import as_new, explained
     from pgdyno.server.placement import LAST_PLACE
-    from pgdyno.spec.setting_rules import nearest
     from pgdyno.store.experiment import Store
 
 EXIT_CHECK_FAILED = 4
@@ -113,7 +112,7 @@ def command(**given: Any) -> int:
     machine = _machine_of(reviewed, given)
     reviewed_settings = review(reviewed, machine, is_file=given["conf_file"] is not None)
     if given["explain"]:
-        output.data(_explained(reviewed_settings, given["explain"]))
+        output.data(explained(reviewed_settings, given["explain"], output.width()))
         return 0
     width = output.width()
     text = rules_text(reviewed_settings, width) if given["rules"] else ""
@@ -172,7 +171,7 @@ def _reviewed(given: dict[str, Any]) -> Reviewed:
         return read_file(given["conf_file"], int(given["file_version"]), facts)
     resolved = server_named(given)
     if resolved is None and given["explain"]:  # As a new server of the newest version has it.
-        return read_file(Path(os.devnull), MAJORS[-1], CheckFacts(ram_bytes=ram_bytes, **known))
+        return as_new(CheckFacts(ram_bytes=ram_bytes, **known))
     if resolved is None:
         raise SpecError(
             "No server was named.",
@@ -203,14 +202,3 @@ def _machine_of(reviewed: Reviewed, given: dict[str, Any]) -> Machine:
         "database_bytes": size_bytes(size, what="--size") if size else None,
     }
     return machine_of(reviewed.facts, known)
-
-
-def _explained(reviewed: Review, name: str) -> str:
-    known = reviewed.every
-    # PostgreSQL finds names in any case, such as datestyle for DateStyle.
-    asked = next((own for own in known if own.lower() == name.strip().lower()), None)
-    if asked is None:
-        like = nearest(name.lower(), list(known))
-        meant = f"did you mean {like}?" if like else "SHOW ALL lists the settings of the server"
-        raise SpecError(f"--explain {name}: no such setting is known here.", hint=meant)
-    return entry_text(known[asked], reviewed.machine, output.width())
