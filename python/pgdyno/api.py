@@ -16,7 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.analysis.compare import Comparison, Verdict
-from pgdyno.analysis.compare_findings import ContrastFindings, Pair, PlanChange, VariantFindings
+from pgdyno.analysis.compare_findings import (
+    OF_NOISE,
+    ContrastFindings,
+    Pair,
+    PlanChange,
+    VariantFindings,
+)
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings, RunFindings
 from pgdyno.analysis.verdicts import Doubt
@@ -350,6 +356,8 @@ class Contrast:
     def metric(self, name: str) -> Comparison:
         """Return the comparison of one metric. Raises: SpecError that lists the metrics."""
         comparison = self.findings.comparisons.get(name)
+        if name in self.findings.of_noise:
+            raise SpecError(f"{name} is not compared: {OF_NOISE}.", hint="measure more rounds")
         if comparison is None:
             raise SpecError(
                 f"{name} was not measured for both {self.findings.variant} and "

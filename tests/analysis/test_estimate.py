@@ -84,3 +84,13 @@ def test_a_proportion_stays_within_0_and_1() -> None:
     assert proportion(50, 50).high == 1
     half = proportion(50, 100)
     assert (half.low, half.high) == pytest.approx((0.4038, 0.5962), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "is_of_noise"),
+    [(0.002, 532.6, True), (0.01, 70.27, True), (0.3, 12.0, False), (0.002, 1.4, False)],
+)
+def test_a_ratio_that_may_be_ten_times_smaller_and_larger_is_of_noise(
+    low: float, high: float, is_of_noise: bool
+) -> None:
+    assert Estimate(1.05, low, high, 10, "1", "between_runs").is_of_noise is is_of_noise

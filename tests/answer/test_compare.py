@@ -222,3 +222,15 @@ def test_a_spec_file_with_mistakes_starts_nothing(pgdyno: Command, tmp_path: Pat
     assert said.code == 1
     assert "did you mean name?" in said.err
     assert not pgdyno.store.exists()
+
+
+def test_a_fixed_number_of_rounds_is_not_changed_and_the_plan_says_that_they_count(
+    pgdyno: Command, scripts: Path
+) -> None:
+    measured = pgdyno("compare", *options(scripts, "--rounds", "3"))
+    assert measured.code in (0, NOT_VALID), measured.err
+    plan = pgdyno("run", "--resume", "1", "--dry-run")
+    assert plan.out.startswith("done        6 runs in 3 rounds: they count\n")
+    refused = pgdyno("run", "--resume", "1", "--budget", "1h")
+    assert refused.code == 1
+    assert "a fixed number of rounds, 3" in refused.error

@@ -57,7 +57,7 @@ def test_an_undecided_comparison_estimates_the_missing_time() -> None:
 
 def test_an_undecided_end_says_how_many_rounds_would_decide_and_how_long_they_take() -> None:
     said = sentence("cannot tell", enough=RoundsEstimate(520, 36_000_000_000_000))
-    assert "520 rounds in 10.0 h would decide (--rounds 520)" in said
+    assert "520 rounds in 10.0 h would decide (start again with --rounds 520)" in said
 
 
 def test_rounds_that_agree_without_a_verdict_are_named() -> None:

@@ -79,6 +79,19 @@ def test_a_difference_that_its_parts_do_not_explain_is_withheld_with_the_reason(
     assert document["where_the_difference_lies_not_computed_because"] == why
 
 
+def test_a_ratio_of_two_values_that_are_noise_is_withheld_with_the_reason() -> None:
+    findings = compared()
+    assert findings.compare is not None
+    (contrast,) = findings.compare.contrasts
+    withheld = replace(contrast, of_noise=("wal_per_tx",))
+    findings = replace(findings, compare=replace(findings.compare, contrasts=(withheld,)))
+    assert "WAL/tx: not compared, because the values scatter so" in words_of(findings)
+    assert findings.compare is not None
+    [document] = proof_body(findings.compare)["contrasts"]
+    assert document["ratios"]["wal_per_tx"] is None
+    assert "scatter" in document["ratios_not_computed_because"]["wal_per_tx"]
+
+
 def test_a_changed_plan_is_shown_with_both_plans() -> None:
     text = " ".join(words_of(compared(plans=(CHANGE,))).split())
     assert "tx4.sql:2: Index Scan i -> Seq Scan t" in text

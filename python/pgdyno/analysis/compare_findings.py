@@ -17,6 +17,8 @@ from pgdyno.analysis.scaling_out import ScalingOut
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.analysis.where_difference import Difference
 
+OF_NOISE = "the values scatter so much that the ratio may be ten times smaller or larger"
+
 
 @dataclass(frozen=True, slots=True)
 class ServedRun:
@@ -154,7 +156,8 @@ class ContrastFindings:
     reason in words, "" if no measurement explains the difference. `left_ns`: the time until a
     verdict, None after the verdict or without an estimate. `statements`: of a load whose program
     counts them, each statement on both sides. `why_not_split`: why there is no `difference`
-    although both variants were split, as the end of a sentence.
+    although both variants were split, as the end of a sentence. `of_noise`: metrics that were
+    measured, but have no comparison, because both values are noise (`Estimate.is_of_noise`).
     """
 
     variant: str
@@ -170,6 +173,7 @@ class ContrastFindings:
     left_ns: int | None
     statements: tuple[StatementChange, ...] = ()
     why_not_split: str = ""
+    of_noise: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,6 +140,13 @@ class Estimate:
         """
         return self.value > 0 and self.reaches_beyond(self.value)
 
+    @property
+    def is_of_noise(self) -> bool:
+        """True for a ratio that may be ten times smaller and ten times larger than its value."""
+        if self.low is None or self.high is None or self.value <= 0:
+            return False
+        return self.low * _WIDE_RATIO < self.value < self.high / _WIDE_RATIO
+
     def reaches_beyond(self, size: float) -> bool:
         """Return whether few runs give an interval that reaches ten times `size`, or more.
 

@@ -119,7 +119,7 @@ def change_text(ratio: Estimate, *, without: str = " (no interval yet)") -> str:
     if min(ratio.value, ratio.value if ratio.low is None else ratio.low) >= _TIMES_MIN:
         return f"{value_words(ratio)} times{range_words(ratio) or without}"
     value = (ratio.value - 1) * 100
-    if ratio.low is None or ratio.high is None:
+    if ratio.low is None or ratio.high is None or ratio.is_of_noise:
         return f"{signed(value, 1)} %{without}"
     low, high = (ratio.low - 1) * 100, (ratio.high - 1) * 100
     width = high - low

@@ -24,7 +24,7 @@ _AGREEING_MIN = 3
 
 @dataclass(frozen=True, slots=True)
 class RoundsEstimate:
-    """How many rounds, with those that were run, would probably decide, and how long they take."""
+    """How many rounds of a new comparison would probably decide, and how long they take."""
 
     rounds: int
     took_ns: int
@@ -73,8 +73,8 @@ def verdict_sentence(
         parts.append(because)
     if comparison.verdict == "cannot tell" and enough is not None:
         took = duration_text(enough.took_ns)
-        rounds_asked = f"--rounds {enough.rounds}"
-        parts.append(f"about {enough.rounds} rounds in {took} would decide ({rounds_asked})")
+        again = f"start again with --rounds {enough.rounds}"
+        parts.append(f"about {enough.rounds} rounds in {took} would decide ({again})")
     elif comparison.verdict == "cannot tell" and left_ns:
         parts.append(f"about {duration_text(left_ns)} more")
     return "; ".join([*parts, effort]) + "."

@@ -331,7 +331,9 @@ class Compared:
         Args: deciding, the comparison of the deciding metric; standing, its state in the design,
         because a budget may have ended the contrast early; None for a design without looks.
         """
-        comparisons = self._comparisons(variant, reference, deciding)
+        every = self._comparisons(variant, reference, deciding)
+        noise = [n for n, of in every.items() if of.ratio.is_of_noise and n != self.metric]
+        comparisons = {name: of for name, of in every.items() if name not in noise}
         apart, why_not_split = self._difference(variant, reference)
         both = self._runs_of(reference), self._runs_of(variant)
         runs = [*both[0], *both[1]]
@@ -354,6 +356,7 @@ class Compared:
             reference=reference.name,
             deciding=deciding,
             comparisons=comparisons,
+            of_noise=tuple(noise),
             pairs=pairs,
             difference=apart,
             why_not_split=why_not_split,

@@ -23,9 +23,10 @@ from pgdyno.cli.unused_options import refuse_without_effect
 from pgdyno.designs import answer_so_far, design_of, document_of, page_of, words_of
 from pgdyno.errors import EngineError, InterruptedByUser, PgdynoError, SpecError, StoreLostError
 from pgdyno.loop.drive import Outcome, carry_out, check_first, checked_scripts
+from pgdyno.loop.journal import visits
 from pgdyno.loop.preview import preview, warnings_before
 from pgdyno.measure.under_test import LentCluster
-from pgdyno.quantities import duration_text
+from pgdyno.quantities import counted, duration_text
 from pgdyno.report.numbers import interval_text, value_text
 from pgdyno.report.short_text import shortened
 from pgdyno.report.text_page import TextPage
@@ -106,7 +107,7 @@ def measured(
         for note in warnings_before(asked.experiment, design_of(asked.experiment)):
             output.note(f"warning: {note}")
     if options.get("dry_run"):
-        _preview(verb, asked, options)
+        _preview(verb, asked, options, resumed)
         return VerbResult(0)
     for warning in asked.resolved.notes if asked.resolved else ():
         output.warning(warning.message, warning.hint)
@@ -150,8 +151,13 @@ def measured(
     return VerbResult(code, outcome.folder, findings, outcome.error)
 
 
-def _preview(verb: str, asked: AskedExperiment, options: dict[str, Any]) -> None:
-    """Check what a run checks first, and print the plan."""
+def _preview(
+    verb: str,
+    asked: AskedExperiment,
+    options: dict[str, Any],
+    resumed: ExperimentFolder | None,
+) -> None:
+    """Check what a run checks first, and print the plan, with the runs of it that are done."""
     check_first(
         asked.experiment,
         verb=verb,
@@ -160,7 +166,12 @@ def _preview(verb: str, asked: AskedExperiment, options: dict[str, Any]) -> None
         store=Store.default(options["store"]),
         progress=Live(),
     )
-    output.data(preview(asked.experiment, design_of(asked.experiment)))
+    plan = preview(asked.experiment, design_of(asked.experiment))
+    if resumed is not None:
+        done = [visit.planned for visit in visits(resumed)]
+        rounds = counted(max((run.round for run in done), default=0), "round")
+        plan = f"done        {counted(len(done), 'run')} in {rounds}: they count\n{plan}"
+    output.data(plan)
 
 
 def _refuse_folder_without_utf8() -> None:

@@ -169,6 +169,12 @@ def _changed(experiment: Experiment, given: dict[str, Any]) -> Experiment:
             f"--budget needs a comparison, but this is a {experiment.design.kind}.",
             hint="remove the option, or set rounds in the file",
         )
+    if fields.get("rounds") is not None:
+        raise SpecError(
+            f"--budget changes nothing: this comparison has a fixed number of rounds,"
+            f" {fields['rounds']}.",
+            hint="for more rounds, start a new comparison with --rounds",
+        )
     try:
         design = type(experiment.design).model_validate(fields | {"budget": given["budget"]})
     except ValidationError as error:

@@ -8,7 +8,12 @@ from itertools import chain
 
 from pgdyno import quantities
 from pgdyno.analysis.compare import Verdict
-from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings, VariantFindings
+from pgdyno.analysis.compare_findings import (
+    OF_NOISE,
+    CompareFindings,
+    ContrastFindings,
+    VariantFindings,
+)
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.rounding import change_text
 from pgdyno.loop.history import UNITS
@@ -168,6 +173,9 @@ def _below(
         yield LabelledLine("  by round", f"{head}%: {' '.join(shown)}")
     if note := note_on_means(contrast, compared):
         yield LabelledLine("  means", note)
+    if contrast.of_noise:
+        names = ", ".join(metric_name(name) for name in contrast.of_noise)
+        yield LabelledLine("  noise", f"{names}: not compared, because {OF_NOISE}")
     if contrast.why_not_split:
         yield LabelledLine("  time", f"not split into parts: {contrast.why_not_split}.")
     if (table := change_table(contrast, "")) is not None:

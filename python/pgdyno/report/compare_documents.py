@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pgdyno.analysis.compare_findings import (
+    OF_NOISE,
     CompareFindings,
     ContrastFindings,
     VariantFindings,
@@ -126,6 +127,7 @@ def _devices(devices: DeviceFindings | None, name: str) -> Document | None:
 
 def _contrast(contrast: ContrastFindings) -> Document:
     ratios = {name: comparison.ratio.to_json() for name, comparison in contrast.comparisons.items()}
+    noise = dict.fromkeys(contrast.of_noise)
     return {
         "name": contrast.variant,
         "against": contrast.reference,
@@ -136,7 +138,8 @@ def _contrast(contrast: ContrastFindings) -> Document:
         "margin": contrast.deciding.margin_ratio,
         "tps_ratio": ratios.get("tps"),
         "latency_p99_ratio": ratios.get("p99"),
-        "ratios": ratios,
+        "ratios": ratios | noise,
+        "ratios_not_computed_because": dict.fromkeys(noise, OF_NOISE),
         "seconds_left": None if contrast.left_ns is None else contrast.left_ns / 1e9,
         "pairs": [
             {"round": pair.round, "reference": pair.reference_value, "variant": pair.variant_value}
