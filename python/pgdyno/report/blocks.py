@@ -133,10 +133,10 @@ class TableBlock:
 
     `note` follows the title, `below` is a sentence under the table. `summary`: not "" if the page
     folds the table, and then shows this line; `is_open`: it is unfolded at first. `short_row_count`
-    rows are in the short text. `is_of_types`: every type of transaction has a row, so the text
-    needs no list of scripts. `tones`: (row, column) -> the tone of a cell. `heading`: the line
-    above it in the text. `is_turned`: there, each column is a line. `style`: its class on the page.
-    `strong`: rows that stand out there.
+    rows are in the short text, then `short_rest`, which sums up the others. `is_of_types`: every
+    type of transaction has a row, so the text needs no list of scripts. `tones`: (row, column) ->
+    the tone of a cell. `heading`: the line above it in the text. `is_turned`: there, each column is
+    a line. `style`: its class on the page. `strong`: rows that stand out there.
     """
 
     title: str
@@ -147,6 +147,7 @@ class TableBlock:
     summary: str = ""
     is_open: bool = False
     short_row_count: int = 0
+    short_rest: tuple[tuple[str, ...], ...] = ()
     is_of_types: bool = False
     tones: Mapping[tuple[int, int], Tone] = field(default_factory=dict)
     heading: str = ""

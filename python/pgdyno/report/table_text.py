@@ -20,7 +20,10 @@ def table_lines(page: TextPage, table: TableBlock, row_count: int) -> Iterator[s
     """
     places = [place for place, column in enumerate(table.columns) if column.is_in_text]
     columns = [table.columns[place] for place in places]
-    rows = [tuple(row[place] for place in places) for row in table.rows[:row_count]]
+    shown = table.rows[:row_count]
+    if row_count < len(table.rows):
+        shown += table.short_rest
+    rows = [tuple(row[place] for place in places) for row in shown]
     rows.insert(0, tuple(column.head for column in columns))
     start = ""
     if table.heading:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pgdyno.features.watch import charts
@@ -43,6 +44,8 @@ _SHOWN = 5
 # With a few findings; more of them need the room for themselves.
 _SHOWN_WITH_FINDINGS = 2
 _FEW_FINDINGS = 2
+# Other statements with a smaller share of DB time have no row.
+_REST_MIN = 0.005
 _STATEMENT_COLUMNS = (
     TableColumn("share"),
     TableColumn("statement", is_name=True, style="sql"),
@@ -180,7 +183,10 @@ def _where(document: Document) -> Iterator[Block]:
         return
     finding_count = len(document.get("findings") or ())
     shown = _SHOWN_WITH_FINDINGS * (finding_count <= _FEW_FINDINGS) if finding_count else _SHOWN
-    by_statement = tuple(_statement(*numbered) for numbered in enumerate(statements))
+    by_statement = (
+        *(_statement(*numbered) for numbered in enumerate(statements)),
+        *_others(statements, len(statements)),
+    )
     by_event = tuple(
         (
             percent(wait["share_ratio"]),
@@ -191,13 +197,14 @@ def _where(document: Document) -> Iterator[Block]:
     )
     # Without query ids, only wait events tell sessions apart.
     has_texts = any(statement["text"] for statement in statements)
-    for title, columns, rows, is_in_text in (
-        ("By statement", _STATEMENT_COLUMNS, by_statement, has_texts),
-        ("By wait event", _WAIT_COLUMNS, by_event, not has_texts),
+    others = tuple(_others(statements, shown))
+    for title, columns, rows, rest, is_in_text in (
+        ("By statement", _STATEMENT_COLUMNS, by_statement, others, has_texts),
+        ("By wait event", _WAIT_COLUMNS, by_event, (), not has_texts),
     ):
         if rows:
             shown_count = shown * is_in_text
-            table = TableBlock(title, columns, rows, short_row_count=shown_count)
+            table = TableBlock(title, columns, rows, short_row_count=shown_count, short_rest=rest)
             blocks.append(table)
     lead = (
         f"DB time is the time in which sessions are active: {seen}. pg_stat_activity, sampled"
@@ -218,6 +225,13 @@ def _statement(place: int, statement: Document) -> tuple[str, ...]:
         figure_text(call_words(statement), f"{at}.db_ms_per_call"),
         wait_words(statement),
     )
+
+
+def _others(statements: Sequence[Document], shown_count: int) -> Iterator[tuple[str, ...]]:
+    """Yield the row of all statements after the first ones, so that shares sum to 100 %."""
+    shown = math.fsum(statement["share_ratio"] for statement in statements[:shown_count])
+    if statements and 1.0 - shown >= _REST_MIN:
+        yield percent(1.0 - shown), "other statements", "", "", ""
 
 
 def _counted(document: Document) -> Iterator[LabelledLine]:

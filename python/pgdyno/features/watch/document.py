@@ -6,7 +6,8 @@ Text and page are made from this document alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -75,6 +76,7 @@ def document_of(
     before: Calls,
     after: Calls,
     findings: Sequence[IncidentFinding] = (),
+    session_texts: Mapping[int, str] | None = None,
 ) -> Document:
     """Return the document `pgdyno.watch/1`.
 
@@ -82,13 +84,22 @@ def document_of(
     their time, and samples only split it by wait event and statement. If the count cannot be used,
     the number comes from samples, too.
     Args: before and after, the calls of all statements at both ends of the watch; findings, most
-    lost time first.
+    lost time first; session_texts, of statements that were not counted.
     """
     tally, total = watched.tally, watched.tally.total
     work = WatchedWork.of(tally)
     size_bytes = sum(path.stat().st_size for path in folder.folder.rglob("*") if path.is_file())
     hours = watched.lasted_ns / 3.6e12
     facts = folder.facts() or {}
+    named = replace(after, texts={**(session_texts or {}), **after.texts})
+    statements = [
+        *_without_id(work, tally, named.texts.get(0, "")),
+        *(
+            statement_of(watched, work, query, before=before, after=named)
+            for query in watched.dearest(10)
+        ),
+    ]
+    statements.sort(key=lambda statement: -statement["share_ratio"])
     return {
         "format": "pgdyno.watch/1",
         "number": folder.number,
@@ -109,10 +120,7 @@ def document_of(
         "hit_ratio": total.hit_ratio,
         "sessions_at_work": _sessions(tally, work),
         "waits": [_event(name, part, work) for name, part in work.largest(_EVENTS_SHOWN)],
-        "statements": [
-            statement_of(watched, work, query, before=before, after=after)
-            for query in watched.dearest(10)
-        ],
+        "statements": statements,
         "statement_texts": {str(query): text for query, text in after.texts.items()},
         "gaps": [
             {"ended_unix_ns": gap.time_ns, "seconds": gap.length_ns / 1e9}
@@ -282,15 +290,29 @@ def statement_of(
     flush. `db_ms_per_call` is DB time over calls, which includes this wait. Calls were counted over
     a slightly longer time than sessions, so one rate is divided by the other.
     """
-    waits = watched.tally.total.by_statement[query]
     share = work.by_statement[str(query)]
-    part = work.sessions(share)
+    waits, text = watched.tally.total.by_statement[query], after.texts.get(query, "")
+    row = _statement_row(work, query, share, waits, text)
     counted = grown(before, after, query)
     calls = counted[0] if counted else None
     call_ms = counted_ms(before, after) / calls if calls else None
+    return row | {
+        "calls": calls,
+        "ms_per_call": counted[1] if counted else None,
+        "db_ms_per_call": _times(row["sessions"], call_ms),
+        "db_ms_per_call_low": _times(row["low"], call_ms),
+        "db_ms_per_call_high": _times(row["high"], call_ms),
+    }
+
+
+def _statement_row(
+    work: WatchedWork, query: int, share: Estimate, waits: Counter[str], text: str
+) -> Document:
+    """Return a statement of which no calls are counted."""
+    part = work.sessions(share)
     return {
         "query_id": str(query),  # More digits than a JSON reader's floating point keeps.
-        "text": after.texts.get(query, ""),
+        "text": text,
         "share_ratio": share.value,
         "share_low_ratio": share.low,
         "share_high_ratio": share.high,
@@ -298,11 +320,11 @@ def statement_of(
         "low": part.low,
         "high": part.high,
         "sightings": waits.total(),
-        "calls": calls,
-        "ms_per_call": counted[1] if counted else None,
-        "db_ms_per_call": _times(part.value, call_ms),
-        "db_ms_per_call_low": _times(part.low, call_ms),
-        "db_ms_per_call_high": _times(part.high, call_ms),
+        "calls": None,
+        "ms_per_call": None,
+        "db_ms_per_call": None,
+        "db_ms_per_call_low": None,
+        "db_ms_per_call_high": None,
         "waits": [
             {
                 "wait_event": event or NOT_INSTRUMENTED,
@@ -312,6 +334,14 @@ def statement_of(
             for event, seen in waits.most_common(_EVENTS_OF_STATEMENT)
         ],
     }
+
+
+def _without_id(work: WatchedWork, tally: Tally, text: str) -> Iterator[Document]:
+    """Yield the sessions that waited for a lock before their statement had a query id."""
+    waits = tally.total.by_statement.get(0, Counter())
+    locks = Counter({name: seen for name, seen in waits.items() if name.startswith("Lock:")})
+    if text and locks and (share := work.by_statement.get("0")) is not None:
+        yield _statement_row(work, 0, share.scaled(locks.total() / waits.total(), ""), locks, text)
 
 
 def _times(value: float | None, factor: float | None) -> float | None:

@@ -137,7 +137,14 @@ def document_again(folder: ExperimentFolder) -> Document:
         cost_ns=None,
     )
     findings = findings_of(evidence)
-    return document_of(watched, folder, before=Calls(), after=Calls(), findings=findings)
+    return document_of(
+        watched,
+        folder,
+        before=Calls(),
+        after=Calls(),
+        findings=findings,
+        session_texts=evidence.session_texts(),
+    )
 
 
 def _samples(run: StoredRun, collector: str) -> Iterator[tuple[int, str, list[Row]]]:

@@ -143,7 +143,14 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
             wal_free_bytes=_wal_free_bytes(examination.facts.data_folder),
         )
         findings = all_findings(evidence, known)
-        document = document_of(watched, folder, before=before, after=after, findings=findings)
+        document = document_of(
+            watched,
+            folder,
+            before=before,
+            after=after,
+            findings=findings,
+            session_texts=evidence.session_texts(),
+        )
         document["settings_changed"] = _settings_changed(request.target, examination)
         folder.write_analysis(document)
         folder.seal()

@@ -15,6 +15,7 @@ from pgdyno.features.watch.incident.queues import LockQueues
 from pgdyno.features.watch.tally import Tally
 from pgdyno.observe.sql.objects import TablesCollector
 from pgdyno.observe.sql.statements import StatementsCollector
+from pgdyno.quantities import counted
 
 Row = Mapping[str, Any]
 Session = tuple[str, str, int]
@@ -175,6 +176,24 @@ class IncidentEvidence:
         """Return the sum of the growth of counters, over all keys."""
         seen = self.seen(collector).values()
         return sum(rows.grown(column) for rows in seen for column in columns)
+
+    def session_texts(self) -> dict[int, str]:
+        """Return query id -> text, without values, of statements that waited or lasted long.
+
+        A statement is counted when it ends. While it waits for the lock of a table before it is
+        planned, it does not even have a query id: 0 has the text of most of these sessions.
+        """
+        with self.lock:
+            waits = [wait.row for queue in self.queues.all() for wait in queue.waits.values()]
+            rows = [queue.holder for queue in self.queues.all()]
+            rows += [seen.last for seen in self._by_collector["holds"].values()]
+        texts = {int(row["query_id"]): str(row["statement"]) for row in rows if row["query_id"]}
+        texts |= {int(row["query_id"]): str(row["statement"]) for row in waits if row["query_id"]}
+        early = Counter(str(row["statement"]) for row in waits if not row["query_id"])
+        for text, _ in early.most_common(1):
+            more = f" (and {counted(len(early) - 1, 'other statement')})" if len(early) > 1 else ""
+            texts[0] = text + more
+        return texts
 
     @property
     def ended_ns(self) -> int:

@@ -172,7 +172,7 @@ def _blocker(queue: Queue, evidence: IncidentEvidence) -> IncidentFinding:
     state = _state(holder)
     said = (
         f"{session_name(holder)} {'was' if is_over else 'is'} {state}; it"
-        f" {'held' if is_over else 'holds'}: {wanted}; {behind}"
+        f" {'held' if is_over else 'holds'}: {wanted}{_held(holder)}; {behind}"
     )
     answer = (
         f"{who} {'waited' if is_over else 'wait'} for {wanted}, held by {short}, {state};"
@@ -273,7 +273,18 @@ def _wanted(rows: Sequence[Row]) -> str:
         return "the end of its transaction, as CONCURRENTLY must"
     if kind in ("transactionid", "spectoken"):
         return "the end of its transaction (a row or a key that it wrote)"
+    keys = sorted({str(row.get("advisory") or "") for row in rows} - {""})
+    if len(keys) == 1:
+        kind += " lock " + (keys[0] if "," not in keys[0] else f"({keys[0]})")
+        return _article(kind)
     return f"a lock on {names}" if names else f"{_article(kind)} lock"
+
+
+def _held(holder: Row) -> str:
+    """Return " (AccessShare of orders)": which locks on tables a holder has."""
+    # Results of older versions do not have it.
+    held = str(holder.get("held") or "").replace(" of public.", " of ")
+    return f" ({held})" if held else ""
 
 
 def _article(kind: str) -> str:

@@ -44,6 +44,26 @@ _LOCKED = (
     "CASE WHEN wanted.locktype = 'object' AND wanted.classid = 1262 AND wanted.objid = 0"
     " THEN 'notify' ELSE coalesce(wanted.locktype, '') END"
 )
+# The keys of advisory locks are signed numbers: one of 64 bits, or two of 32 (pg_locks.objsubid 2).
+_ADVISORY = (
+    "CASE WHEN wanted.locktype <> 'advisory' OR wanted.locktype IS NULL THEN ''"
+    " WHEN wanted.objsubid = 1"
+    " THEN ((wanted.classid::int8 << 32) | wanted.objid::int8)::text"
+    " ELSE wanted.classid::int8::bit(32)::int4 || ', ' || wanted.objid::int8::bit(32)::int4 END"
+)
+# Of a session that holds others up: its locks on the tables that they want, and then on those that
+# it changed.
+_HELD = (
+    "CASE WHEN w.pid IS NOT NULL THEN '' ELSE array_to_string(ARRAY("
+    "SELECT string_agg(DISTINCT replace(h.mode, 'Lock', ''), ', ') || ' of ' || n.nspname || '.'"
+    " || c.relname FROM l h JOIN pg_catalog.pg_class c ON c.oid = h.relation"
+    " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+    " WHERE h.pid = a.pid AND h.granted AND h.locktype = 'relation' AND c.relkind <> 'i'"
+    " AND h.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())"
+    " AND (h.mode = 'RowExclusiveLock' OR h.relation IN (SELECT relation FROM contested))"
+    " GROUP BY n.nspname, c.relname, h.relation"
+    " ORDER BY h.relation IN (SELECT relation FROM contested) DESC, 1 LIMIT 2), '; ') END"
+)
 
 
 def _age_ns(moment: str) -> str:
@@ -84,6 +104,8 @@ def _queues(*, leader: str, query_id: str, waited: str) -> str:
         f" FROM (SELECT pid {_WAITING} ORDER BY query_start LIMIT {EXAMINED_MAX}) s),"
         f" involved AS (SELECT pid FROM waiting UNION SELECT unnest(by) FROM waiting{leaders}),"
         " l AS (SELECT * FROM pg_catalog.pg_locks),"
+        " contested AS (SELECT DISTINCT l.relation FROM l JOIN waiting ON waiting.pid = l.pid"
+        " WHERE l.relation IS NOT NULL AND (NOT l.granted OR l.locktype = 'tuple')),"
         f" prepared AS ({prepared})"
         f" SELECT a.pid, {leader}, coalesce(array_to_string(w.by, ','), ''),"
         " coalesce((SELECT min(p.gid) FROM prepared p WHERE p.waiter = a.pid), ''),"
@@ -95,7 +117,7 @@ def _queues(*, leader: str, query_id: str, waited: str) -> str:
         " row_of.database) = (SELECT oid FROM pg_catalog.pg_database"
         " WHERE datname = current_database())), ''),"
         " coalesce(coalesce(wanted.relation, row_of.relation)::text || ':' || row_of.page || ','"
-        " || row_of.tuple, ''),"
+        f" || row_of.tuple, ''), {_ADVISORY}, {_HELD},"
         f" {_began_us('a.xact_start')}, {_age_ns('a.xact_start')}, {_began_us('a.query_start')},"
         f" {_age_ns('a.query_start')}, {_age_ns('a.state_change')}, {waited},"
         f" (SELECT count(*) {_WAITING}), {query_id}, {_TEXT}"
@@ -104,7 +126,7 @@ def _queues(*, leader: str, query_id: str, waited: str) -> str:
         " LEFT JOIN l wanted ON wanted.pid = a.pid AND NOT wanted.granted"
         " LEFT JOIN l row_of ON row_of.pid = a.pid AND row_of.locktype = 'tuple'"
         " UNION ALL SELECT DISTINCT ON (p.gid) 0, 0, '', p.gid, p.database, p.owner, '',"
-        " 'prepared', 'prepared transaction', '', '', '', '',"
+        " 'prepared', 'prepared transaction', '', '', '', '', '', '',"
         f" {_began_us('p.prepared')}, {_age_ns('p.prepared')}, 0, 0, {_age_ns('p.prepared')}, 0,"
         f" (SELECT count(*) {_WAITING}), 0, '' FROM prepared p) queues"
     )
@@ -160,6 +182,8 @@ class QueuesCollector(_NamingStatements):
         key("mode", "of the lock that it waits for"),
         key("relation", "of that lock, or of the row; '' = none, or in another database"),
         key("place", "relation, page and number of the row that it waits for; '' = no row"),
+        key("advisory", "key of the advisory lock that it waits for, or its two keys"),
+        key("held", "if it does not wait: locks on tables that others want, or that it changed"),
         _BEGAN,
         gauge("transaction_age_ns", "ns", "since then"),
         gauge("statement_us", "us", "Unix time at which its last statement began"),
