@@ -80,3 +80,13 @@ def test_a_table_whose_rows_are_all_left_out_has_no_head(head: str) -> None:
     lines = shortened(text, AGAIN).splitlines()
     rows = [line for line in lines if line.endswith(tuple(f"SELECT {n}" for n in range(8)))]
     assert (head in lines) == bool(rows)
+
+
+def test_a_list_of_variants_that_is_cut_says_how_many_there_are() -> None:
+    rows = [f"  cell {n}  1 tps\n         jit = on" for n in range(6)]
+    text = "\n".join(["answer      x", "variants", *rows, *["stopped     y"] * 30])
+    lines = shortened(text, AGAIN).splitlines()
+    shown = sum(line.startswith("  cell") for line in lines)
+    assert 0 < shown < 6
+    assert f"variants    {shown} of 6" in lines
+    assert "variants" in shortened("\n".join(["variants", *rows]), AGAIN).splitlines()

@@ -77,6 +77,13 @@ def test_a_spec_survives_writing_and_reading(tmp_path: Path) -> None:
     assert read_spec(written(tmp_path, to_toml(experiment))).experiment == experiment
 
 
+def test_a_key_of_another_kind_of_design_names_the_kinds_that_have_it(tmp_path: Path) -> None:
+    factor = '[[design.factors]]\nname = "a"\nlevels = [{ name = "1" }, { name = "2" }]\n'
+    head, _, _ = GOOD.partition("[[variant]]")
+    said = mistakes(tmp_path, f'{head}[design]\nkind = "matrix"\nbudget = "1h"\n{factor}')
+    assert "design.budget: is not a key of this kind: [design] has it if kind is compare" in said
+
+
 def test_all_mistakes_are_reported_together_with_their_lines(tmp_path: Path) -> None:
     wrong = (
         GOOD.replace("scale = 100", "scale = 0")

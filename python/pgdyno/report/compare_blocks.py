@@ -234,13 +234,11 @@ def _variants(compared: CompareFindings) -> Iterator[Block]:
         for contrast in compared.contrasts
         if (note := note_on_means(contrast, compared))
     ]
-    rows = [
-        tuple(_variant_row(compared, variant, metrics, bool(prices)))
-        for variant in compared.variants
-    ]
+    listed = [variant for variant in compared.variants if variant.runs or variant.cannot_start]
+    rows = [tuple(_variant_row(compared, variant, metrics, bool(prices))) for variant in listed]
     tones: dict[tuple[int, int], Tone] = {
         (place, 1 if variant.cannot_start else len(rows[0]) - 1): "bad"
-        for place, variant in enumerate(compared.variants)
+        for place, variant in enumerate(listed)
         if variant.cannot_start or variant.weakened
     }
     yield TableBlock(

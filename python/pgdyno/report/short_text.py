@@ -22,6 +22,7 @@ _PEAK = re.compile(r"\S.*\s+peak  ")
 # Names of columns: words without the signs that values have.
 _HEAD = re.compile(r" *\S[^(),.=:]*?(?: {2,}[^(),.=:]+){2,}")
 _NUMBER = re.compile(r"(?<![a-z\d])\d")
+_ROW = re.compile(r"  \S")
 _BAR = re.compile(r"  \[\S+\]$")
 # Label of a stanza -> its importance and the lines that it keeps first. Importance 0: for authors.
 _IMPORTANT = {
@@ -79,6 +80,11 @@ class _Stanza:
     next_line: str = ""
 
     @property
+    def row_count(self) -> int:
+        """Return the number of rows below the heading, without their further lines."""
+        return sum(_ROW.match(line) is not None for line in self.lines)
+
+    @property
     def least(self) -> int:
         """Return the number of lines that are always kept."""
         return _LEAST.get(self.label, 1 if self.importance > 5 else 0)
@@ -92,7 +98,9 @@ def shortened(text: str, again: str, lines_max: int = LINES_MAX) -> str:
     whole = text.splitlines()
     if len(whole) <= lines_max:
         return text
-    stanzas = [_kept(stanza) for stanza in _stanzas(whole)]
+    stanzas = _stanzas(whole)
+    rows = {id(stanza): stanza.row_count for stanza in stanzas if stanza.label == "variants"}
+    stanzas = [_kept(stanza) for stanza in stanzas]
     doubts = [stanza for stanza in stanzas if stanza.label in ("NOT VALID", "doubt")]
     for stanza in doubts[_DOUBTS_SHOWN:]:
         stanza.lines, stanza.importance = [], 0
@@ -109,6 +117,9 @@ def shortened(text: str, again: str, lines_max: int = LINES_MAX) -> str:
         _shorten(longest)
     for stanza, following in pairwise(stanzas):
         _drop_bare_head(stanza, following)
+    for stanza in stanzas:
+        if 0 < stanza.row_count < rows.get(id(stanza), 0):
+            stanza.lines[0] += f"    {stanza.row_count} of {rows[id(stanza)]}"
     shown = [line for stanza in stanzas for line in _ended(stanza)]
     left_out = len(whole) - len(shown)
     further = len(doubts) - min(len(doubts), _DOUBTS_SHOWN)

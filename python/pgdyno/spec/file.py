@@ -169,8 +169,13 @@ class _Reader:
             return
         place, model = _without_tags(loc)
         if item["type"] == "extra_forbidden":
-            known = _names_of(model)
-            like = nearest(str(loc[-1]), known)
+            known, key = _names_of(model), str(loc[-1])
+            having = [kind for kind, of in MODELS.items() if key in _names_of(of)]
+            if place[0] == "design" and having:
+                kinds = f"[design] has it if kind is {' or '.join(having)}"
+                self._note(place, f"is not a key of this kind: {kinds}")
+                return
+            like = nearest(key, known)
             rule = f"is not a known key: did you mean {like}?" if like else "is not a known key"
             if not like:
                 rule += f"; known keys: {', '.join(known)}"

@@ -373,11 +373,13 @@ def test_a_class_that_is_not_allowed_is_never_chosen() -> None:
 
 
 def test_without_a_proof_the_answer_says_what_to_do() -> None:
-    for gain, advice in (
-        (0.3, "to know more, measure the best value alone: --setting work_mem=64MB"),
-        (-0.3, "nothing that was tried looks better so far"),
+    for gain, budget_s, advice in (
+        (0.3, 60, "to know more, measure the best value alone: --setting work_mem=64MB"),
+        # Two pairs have no interval.
+        (0.3, 40, "nothing that was tried looks better so far"),
+        (-0.3, 60, "nothing that was tried looks better so far"),
     ):
-        course = tuning(settings=("work_mem=4MB,64MB",), budget_s=40)
+        course = tuning(settings=("work_mem=4MB,64MB",), budget_s=budget_s)
         while (step := course.next()) is not None:
             noise = 0.4 * (step.round % 2)
             goal = (gain + noise) * (step.candidate is not course.base)
@@ -386,6 +388,11 @@ def test_without_a_proof_the_answer_says_what_to_do() -> None:
         assert answer.verdict == "not known"
         assert answer.next_step().startswith("keep your settings")
         assert answer.next_step().endswith(advice)
+        assert ("work_mem=64MB" in answer.sentence()) == (budget_s == 60)
+        unseen = replace(answer.tried[0], doubt="no run had a checkpoint")
+        hidden = replace(answer, tried=(unseen,))
+        assert "work_mem" not in hidden.sentence()
+        assert "work_mem=64MB: no run had a checkpoint" in hidden.next_step()
 
 
 def test_the_time_of_the_runs_is_split_by_purpose() -> None:

@@ -63,6 +63,13 @@ class Tried:
         return self.is_together and self.decision == "better"
 
     @property
+    def tells(self) -> bool:
+        """Return whether the value has an interval of runs that could show its effect."""
+        ratio = self.ratio
+        has_interval = ratio is not None and ratio.has_interval and not ratio.is_of_noise
+        return has_interval and not self.doubt
+
+    @property
     def verdict_words(self) -> str:
         """Return the decision in words: "no better (at most 3 %)"."""
         if self.decision == "no better":
@@ -167,12 +174,15 @@ class TuneFindings:
         if self.verdict == "no better":
             return "keep your settings: nothing that was tried is worth a change"
         single = (t for t in compared if t.decision == "not known" and not t.is_together)
-        best = next(single, None)
+        best = next((trial for trial in single if trial.tells), None)
         if best is not None and best.ratio is not None:
             gain_ratio = best.ratio.value - 1 if self.is_more_better else 1 - best.ratio.value
             if gain_ratio > 0:
                 alone = f"--setting {best.name}"
                 return f"keep your settings; to know more, measure the best value alone: {alone}"
+        if hidden := next((t for t in compared if t.decision == "not known" and t.doubt), None):
+            longer = f"longer runs with -T may show {hidden.name}: {hidden.doubt}"
+            return f"keep your settings; {longer}"
         return "keep your settings: nothing that was tried looks better so far"
 
     def _open_words(self) -> list[str]:
@@ -189,9 +199,13 @@ class TuneFindings:
                 f"{whole.name} are better together, {word} {change_text(whole.ratio)}, but not each"
                 " is proved to matter"
             )
-        elif still and still[0].ratio is not None:
-            change, pairs = change_text(still[0].ratio), counted(still[0].pair_count, "pair")
-            said.append(f"{still[0].name} has {word} {change} after {pairs}")
+        elif first := next((t for t in still if t.tells), None):
+            assert first.ratio is not None, "what tells has a ratio"
+            change, pairs = change_text(first.ratio), counted(first.pair_count, "pair")
+            said.append(f"{first.name} has {word} {change} after {pairs}")
+        elif still:
+            measured = counted(len(still), "measured value")
+            said.append(f"no interval yet that tells anything, {measured}")
         untried = [trial.name for trial in self.tried if trial.decision == "not tried"]
         if untried:
             more = len(untried) - _NAMED_MAX
