@@ -14,10 +14,11 @@ from tests.fixtures.prove import Figure
 from pgdyno.errors import SpecError
 from pgdyno.features.doctor.check_facts import CheckFacts
 from pgdyno.features.doctor.examine import checks
+from pgdyno.features.doctor.storage_facts import StoragePlace
 from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.memory import memory_sum
 from pgdyno.features.tune.review import SETTING_OF_CHECK, Review, review
-from pgdyno.features.tune.review_conf import conf_of
+from pgdyno.features.tune.review_conf import conf_of, proposals
 from pgdyno.features.tune.review_text import rules_text, text_of
 from pgdyno.features.tune.server_settings import read_file
 from pgdyno.server.scratch import ScratchCluster
@@ -73,6 +74,7 @@ def test_defaults_need_no_attention_but_for_timing(tmp_path: Path) -> None:
         ("wal_level = minimal\narchive_mode = on", "archive_mode", "the server does not start"),
         ("archive_mode = on", "archive_mode", "archive_command is empty"),
         ("min_wal_size = 2GB", "min_wal_size", "above max_wal_size"),
+        ("max_wal_size = 64MB", "max_wal_size", "min_wal_size (80 MB) is above"),
         ("synchronous_standby_names = 'a'\nmax_wal_senders = 0", "max_wal_senders", "no commit"),
         ("wal_level = logical\nmax_replication_slots = 0", "max_replication_slots", "decoded"),
         ("max_connections = 3", "superuser_reserved_connections", "does not start"),
@@ -158,6 +160,41 @@ def test_shared_buffers_are_proposed_for_the_data_that_the_server_has(tmp_path: 
         reviewed(tmp_path, "", data_bytes=400 * GB).every["shared_buffers"].rules["pgtune"].text
         == "7GB"
     )
+
+
+def test_the_setting_that_was_changed_is_blamed_and_gets_one_value(tmp_path: Path) -> None:
+    for text, mend, values in (
+        ("max_wal_size = 64MB", "", {"max_wal_size": "8GB", "min_wal_size": "2GB"}),
+        ("min_wal_size = 6GB", "min_wal_size = 512MB", {"min_wal_size": "512MB"}),
+        ("max_wal_size = 32MB\nmin_wal_size = 64MB", "min_wal_size = 32MB", {}),
+    ):
+        checked = reviewed(tmp_path, text)
+        name = mend.partition(" ")[0] or "max_wal_size"
+        reason = next(own for own in checked.attention if own.setting.endswith("_wal_size"))
+        assert (reason.setting, reason.mend) == (name, mend)
+        proposed = {own.name: own.value for own in proposals(checked)}
+        assert values.items() <= proposed.items()
+
+
+@pytest.mark.parametrize(
+    ("free_gb", "largest", "least"),
+    [(62, "31GB", "15872MB"), (6, "3GB", "1536MB"), (0, "128MB", "64MB")],
+)
+def test_the_proposed_wal_fits_the_free_space_of_its_disk(
+    tmp_path: Path, free_gb: int, largest: str, least: str
+) -> None:
+    (tmp_path / "postgresql.conf").write_text("")
+    disk = StoragePlace("WAL", "/d", "/", "ext4", "/dev/vda", (), 252 * GB, free_gb * GB)
+    facts = CheckFacts(ram_bytes=28 * GB, known_cores=16, wal=disk)
+    given = read_file(tmp_path / "postgresql.conf", 15, facts)
+    machine = Machine(15, 100, ram_bytes=28 * GB, cores=16, wal_disk_bytes=252 * GB)
+    every = review(given, machine).every
+    for rules in ("pgtune", "timescaledb_tune"):
+        said = every["max_wal_size"].rules[rules]
+        is_lowered = rules == "timescaledb_tune" or free_gb < 16
+        assert said.text == (largest if is_lowered else "8GB")
+        assert ("free" in said.formula) == is_lowered
+    assert every["min_wal_size"].rules["timescaledb_tune"].text == least
 
 
 def test_many_connections_are_blamed_on_max_connections_alone(tmp_path: Path) -> None:

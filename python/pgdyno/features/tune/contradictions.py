@@ -9,6 +9,8 @@ from pgdyno.features.doctor.finding import Unknown, Verdict
 from pgdyno.features.doctor.server_seen import ServerSeen
 from pgdyno.quantities import format_bytes
 
+# Five segments of WAL; the server takes no less than two.
+_MIN_WAL_DEFAULT_BYTES, _MIN_WAL_MB = 80 << 20, 32
 # The pace of the defaults before PostgreSQL 12 (20 ms), and five times the default pause.
 _SLOW_VACUUM_BYTES, _LONG_PAUSE_S = 5e6, 300
 
@@ -102,12 +104,14 @@ def _sizes(server: ServerSeen) -> Iterator[Contradiction]:
     """One size is the limit of another."""
     low, high = server.size_bytes("min_wal_size"), server.size_bytes("max_wal_size")
     if low > high:
+        # The default of min_wal_size is not the mistake; a rule then has a value for max_wal_size.
+        is_low_set = low != _MIN_WAL_DEFAULT_BYTES
         yield Contradiction(
-            "min_wal_size",
+            "min_wal_size" if is_low_set else "max_wal_size",
             "warn",
-            f"min_wal_size = {server.settings['min_wal_size'].shown} is above max_wal_size ="
-            f" {server.settings['max_wal_size'].shown}",
-            "min_wal_size below max_wal_size",
+            f"min_wal_size ({format_bytes(int(low))}) is above max_wal_size"
+            f" ({format_bytes(int(high))})",
+            f"min_wal_size = {max(int(high) // 2 >> 20, _MIN_WAL_MB)}MB" if is_low_set else "",
         )
     if "io_max_combine_limit" in server.settings:
         asked, limit = (

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 from pgdyno.features.doctor.checks.memory import buffers_fitting
 from pgdyno.features.doctor.finding import VERDICTS, Verdict
@@ -15,6 +17,10 @@ from pgdyno.features.tune.memory import MemorySum, memory_sum
 from pgdyno.features.tune.rules import RULES, Recommended, recommend, rule_set
 from pgdyno.features.tune.server_settings import Reviewed, ServerSetting
 from pgdyno.features.tune.values import amount, text_of
+from pgdyno.quantities import format_bytes
+
+if TYPE_CHECKING:
+    from pgdyno.features.doctor.check_facts import CheckFacts
 
 # Check of the doctor -> the setting it is about.
 SETTING_OF_CHECK: Mapping[str, str] = {
@@ -56,6 +62,8 @@ _EXPLAINING = {"max_connections": "max_connections", "maintenance_memory": "main
 _PER_CONNECTION = ("work_mem", "temp_buffers")
 # Numbers differ from a rule of thumb if their ratio is above this.
 _FAR_RATIO = 2.0
+# A limit of WAL by the free space is a multiple of this, so that two looks propose the same value.
+_STEP_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +153,7 @@ class Review:
 def review(given: Reviewed, machine: Machine, *, is_file: bool = False) -> Review:
     """Judge every setting; pure."""
     rules = {
-        rule_id: _fitting(recommend(rule_set(rule_id), machine), given.facts.data_bytes, machine)
+        rule_id: _fitting(recommend(rule_set(rule_id), machine), given.facts, machine)
         for rule_id in RULES
     }
     entries = catalogue()
@@ -186,19 +194,39 @@ def review(given: Reviewed, machine: Machine, *, is_file: bool = False) -> Revie
 
 
 def _fitting(
-    rules: Mapping[str, Recommended], data_bytes: int | None, machine: Machine
+    rules: Mapping[str, Recommended], facts: CheckFacts, machine: Machine
 ) -> Mapping[str, Recommended]:
-    """Return the values of a rule, with shared_buffers for the data that the server has."""
-    asked, rule = rules.get("shared_buffers"), rule_of("shared_buffers", machine.major)
+    """Return the values of a rule, lowered to the data that the server has and to its free disk.
+
+    The doctor wants twice max_wal_size to be free.
+    """
+    fitting, data_bytes, wal = dict(rules), facts.data_bytes, facts.wal or facts.data
+    if data_bytes is not None:
+        data = partial(buffers_fitting, data_bytes=data_bytes)
+        _lower(fitting, "shared_buffers", data, machine, "the data")
+    if wal is not None and wal.total_bytes:
+        room = f"the free {format_bytes(wal.free_bytes)} of its disk"
+        for name, share in (("max_wal_size", 2), ("min_wal_size", 4)):
+            most_bytes = max(wal.free_bytes, 4 * _STEP_BYTES) // share
+            most_bytes -= most_bytes % _STEP_BYTES
+            _lower(fitting, name, partial(min, most_bytes), machine, room)
+    return fitting
+
+
+def _lower(
+    rules: dict[str, Recommended],
+    name: str,
+    fitting: Callable[[int], int],
+    machine: Machine,
+    to: str,
+) -> None:
+    """Lower the recommended size of a setting. Args: fitting, size in bytes -> one that fits."""
+    asked, rule = rules.get(name), rule_of(name, machine.major)
     size = amount(rule, asked.text) if asked is not None and asked.text and rule else None
-    if asked is None or rule is None or size is None or data_bytes is None:
-        return rules
-    fitting = buffers_fitting(int(size), data_bytes)
-    if fitting >= size:
-        return rules
-    formula = f"{asked.formula}, lowered from {asked.text} to fit the data"
-    lower = replace(asked, text=text_of(rule, fitting), formula=formula)
-    return {**rules, "shared_buffers": lower}
+    if asked is None or rule is None or size is None or (lower := fitting(int(size))) >= size:
+        return
+    formula = f"{asked.formula}, lowered from {asked.text} to fit {to}"
+    rules[name] = replace(asked, text=text_of(rule, lower), formula=formula)
 
 
 def _attention(given: Reviewed) -> Iterator[Attention]:
