@@ -14,6 +14,7 @@ from pgdyno.features.watch.incident.finding import IncidentFinding, in_order
 from pgdyno.features.watch.incident.reading_rules import read_whole
 from pgdyno.features.watch.incident.rules import findings_of
 from pgdyno.features.watch.incident.sampled import HIDDEN, shown_statement
+from pgdyno.features.watch.incident.server_rules import forced_checkpoints
 from pgdyno.features.watch.incident.statement_rules import KnownStatements
 from pgdyno.features.watch.tally import Tally
 
@@ -492,3 +493,32 @@ def test_errors_tell_when_the_log_had_the_first() -> None:
     assert finding.kind == "errors"
     assert finding.since_s == pytest.approx(20)
     assert "the first error since the watch began was 20 s ago" in finding.cost
+
+
+@pytest.mark.parametrize(
+    ("free_bytes", "expected"),
+    [
+        # 10 MB/s for 300 s are 2.8 GB, and a checkpoint begins at 0.53 of max_wal_size.
+        (None, "max_wal_size = '6GB'"),
+        (100 << 30, "max_wal_size = '6GB'"),
+        (5 << 30, "max_wal_size = '2GB'"),
+        (1 << 30, "a larger disk for pg_wal"),
+    ],
+)
+def test_a_new_max_wal_size_holds_a_checkpoint_timeout_and_leaves_half_of_the_disk(
+    free_bytes: int | None, expected: str
+) -> None:
+    evidence = watched(*([] for _ in range(11)))
+    limits = {"max_wal_bytes": 32 << 20, "checkpoint_timeout_ns": 300 * SECOND_NS}
+    for second in (1, 11):
+        stamp = {"time_ns": second * SECOND_NS}
+        requested = {"checkpoints_requested": second, "checkpoints_timed": 0}
+        evidence.take("checkpointer", [stamp | requested])
+        evidence.take("limits", [stamp | limits | {"vacuum_workers": 0, "vacuum_workers_max": 3}])
+        evidence.take(
+            "wal", [stamp | {"position_bytes": (second - 1) * 10_000_000, "full_page_images": 0}]
+        )
+    known = KnownStatements(wal_free_bytes=free_bytes)
+    [finding] = forced_checkpoints(evidence, known)
+    assert expected in finding.next_step
+    assert finding.lost_s == 0

@@ -141,13 +141,17 @@ def number_text(value: float | None) -> str:
 
 
 def by_waiters(document: Document) -> str:
-    """Return ", 0 of them by the 6 sessions that wait for a lock"; "" if nobody was stuck."""
+    """Return ", 0 of them by the 6 sessions that wait for a lock".
+
+    "" if nobody was stuck, or if nobody else works either.
+    """
     stuck = [
         finding["evidence"]
         for finding in document.get("findings", ())
         if finding["kind"].startswith("lock queue") and not finding["is_over"]
     ]
     count = sum(queue.get("waiting", 0) for queue in stuck)
-    if not count or any(queue.get("completed", 0) for queue in stuck):
+    is_idle = round(document["tps"] or 0.0) == 0
+    if not count or is_idle or any(queue.get("completed", 0) for queue in stuck):
         return ""
     return f", 0 of them by the {count} sessions that wait for a lock"

@@ -121,6 +121,7 @@ def forced_checkpoints(
     # A backup or a CHECKPOINT also counts as requested, but writes no WAL before.
     if not forced or volume < 0.5 * forced * room or often < _FORCED_MIN:
         return
+    # At most: unused space in a page is left out, and wal_compression makes images smaller.
     images = wal.grown("full_page_images") * 8192
     wal_share = min(1.0, images / volume) if volume else 0.0
     name = format_bytes(int(number(limits.last, "max_wal_bytes")))
@@ -131,8 +132,8 @@ def forced_checkpoints(
     yield IncidentFinding(
         kind="forced checkpoints",
         said=f"{said}: max_wal_size {name}",
-        cost=f"{percent(wal_share)} of {format_bytes(int(volume))} of WAL is full-page images;"
-        " they begin again after each checkpoint",
+        cost=f"at most {percent(wal_share)} of {format_bytes(int(volume))} of WAL is full-page"
+        " images, which begin again after each checkpoint",
         lines=(*writer, *senders_of(evidence, str(query))),
         next_step=_larger_max_wal(often * number(limits.last, "max_wal_bytes"), limits, known),
         answer=said,
@@ -145,17 +146,19 @@ def _larger_max_wal(needed: float, limits: SeenRows, known: KnownStatements) -> 
 
     Args: needed, bytes with which the time begins checkpoints and no longer the WAL.
     """
-    timeout_s = number(limits.last, "checkpoint_timeout_ns") / 1e9
-    free, why = known.wal_free_bytes, f"holds the WAL of checkpoint_timeout ({seconds(timeout_s)})"
-    if free is not None and needed > free / 2:
-        needed, why = free / 2, f"is half of the {format_bytes(free)} that its disk has free"
-    size_gb = max(1, math.floor(needed / 2**30) if free is not None else math.ceil(needed / 2**30))
+    timeout = seconds(number(limits.last, "checkpoint_timeout_ns") / 1e9)
+    free, size_gb = known.wal_free_bytes, math.ceil(needed / 2**30)
+    why = f"at the present rate, this holds the WAL of checkpoint_timeout ({timeout})"
+    if free is None:
+        why += "; the disk of pg_wal needs this room"
+    elif size_gb * 2**30 > free / 2:
+        size_gb = math.floor(free / 2**31)
+        why = f"this is half of the {format_bytes(free)} that the disk of pg_wal has free"
     if size_gb * 2**30 <= number(limits.last, "max_wal_bytes"):
-        return "free space on the disk of pg_wal, then a larger max_wal_size"
-    room = "" if free is not None else "; pg_wal needs this room on its disk"
+        return "a larger disk for pg_wal, then a larger max_wal_size"
     return (
-        f"ALTER SYSTEM SET max_wal_size = '{size_gb}GB'; SELECT pg_reload_conf(): this {why}"
-        f" at the present rate{room}"
+        f"ALTER SYSTEM SET max_wal_size = '{size_gb}GB'; SELECT pg_reload_conf(): {why};"
+        " recovery after a crash takes longer"
     )
 
 
