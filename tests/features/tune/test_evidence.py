@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pgdyno.features.tune.evidence import choose, unusual_values
+from pgdyno.features.tune.evidence import Evidence, choose, small_cache, unusual_values
 from pgdyno.features.tune.evidence_of_run import evidence_of
 from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.planning import Known, unsearchable
@@ -95,3 +95,21 @@ def test_a_setting_without_a_range_is_left_out_and_the_others_are_searched() -> 
     assert unsearchable(experiment, known, names, DEFAULT_RISKS) == {
         "log_min_duration_statement": "there is no range worth searching on this machine"
     }
+
+
+def test_a_cache_smaller_than_the_data_is_searched_before_other_settings() -> None:
+    missed = Evidence("buffer_misses", 0.02, "0.5 % of the pages read")
+    evidence = [Evidence("lock_waits", 0.9, "many"), missed]
+    now = {"shared_buffers": "128MB"}
+    [cache] = small_cache(evidence, now, MACHINE, 300 << 20)
+    chosen = choose(evidence, MACHINE, DEFAULT_RISKS, unusual=[cache])
+    assert [choice.setting for choice in chosen] == ["shared_buffers", "deadlock_timeout"]
+    assert chosen[0].why == (
+        "the data is 2.3 times its size, and it lacked 0.5 % of the pages read"
+    )
+    for without in (
+        small_cache(evidence[:1], now, MACHINE, 300 << 20),
+        small_cache(evidence, now, MACHINE, 100 << 20),
+        small_cache(evidence, {"shared_buffers": "2GB"}, MACHINE, 9 << 30),
+    ):
+        assert not [*without]

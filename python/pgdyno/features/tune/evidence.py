@@ -10,6 +10,7 @@ from pgdyno.features.tune.catalogue import EVIDENCE, Risk, catalogue, needs_of, 
 from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.server_settings import defaults_of
 from pgdyno.features.tune.space import DEFAULT_RISKS, SETTINGS_MAX
+from pgdyno.features.tune.values import amount
 
 # Evidence -> the settings that may help, the most promising first.
 _SETTINGS: dict[str, tuple[str, ...]] = {
@@ -95,6 +96,23 @@ def unusual_values(now: Mapping[str, str], major: int) -> Iterator[Chosen]:
             continue
         if not accepted.has(rule, text):
             yield Chosen(name, f"it is {text}, and usual values are {accepted.shown}")
+
+
+def small_cache(
+    evidence: Iterable[Evidence], now: Mapping[str, str], machine: Machine, data_bytes: int
+) -> Iterator[Chosen]:
+    """Yield shared_buffers if the data is larger, and the memory at least eight times as large.
+
+    Args: data_bytes, of the database, 0 if not known. Pages must have been read: the part of the
+    data that the load uses may be small.
+    """
+    rule, name = rule_of("shared_buffers", machine.major), "shared_buffers"
+    cache_bytes = amount(rule, now[name]) if rule is not None else None
+    missed = next((piece for piece in evidence if piece.kind == "buffer_misses"), None)
+    if missed is None or not cache_bytes or 8 * cache_bytes > (machine.ram_bytes or 0):
+        return
+    if (times := data_bytes / cache_bytes) > 1:
+        yield Chosen(name, f"the data is {times:.1f} times its size, and it lacked {missed.words}")
 
 
 def choosable(machine: Machine, risks: Iterable[Risk] = DEFAULT_RISKS) -> tuple[Chosen, ...]:

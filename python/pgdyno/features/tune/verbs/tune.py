@@ -27,7 +27,7 @@ if wanted.body:
     from pgdyno.features.tune import planning
     from pgdyno.features.tune.catalogue import Risk
     from pgdyno.features.tune.design import Tune
-    from pgdyno.features.tune.evidence import choose, unusual_values
+    from pgdyno.features.tune.evidence import choose, small_cache, unusual_values
     from pgdyno.features.tune.evidence_of_run import checkpoint_every_ns, evidence_of
     from pgdyno.features.tune.findings import TuneFindings
     from pgdyno.features.tune.space import check_risks, dimensions
@@ -254,8 +254,14 @@ def _chosen(
     asked: AskedExperiment, known: planning.Known, run: StoredRun, risks: tuple[Risk, ...]
 ) -> tuple[str, ...]:
     """Return the settings to search, from the evidence of one measured run; print each reason."""
-    unusual = tuple(unusual_values(known.now, known.machine.major))
-    chosen = choose(evidence_of(run), known.machine, risks, unusual=unusual)
+    evidence, machine = evidence_of(run), known.machine
+    data_bytes = (run.server_json.get("reset") or {}).get("database_bytes_before")
+    data_bytes = data_bytes or machine.database_bytes or 0
+    unusual = (
+        *unusual_values(known.now, machine.major),
+        *small_cache(evidence, known.now, machine, data_bytes),
+    )
+    chosen = choose(evidence, machine, risks, unusual=unusual)
     if not chosen:
         raise RefusedError(
             "The run shows no evidence that a setting limits this load, so nothing is searched.",
