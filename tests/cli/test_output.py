@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 import pytest
+from tests.fixtures.command import PROGRAM
 
 from pgdyno.cli import options
 from pgdyno.errors import StoreError
@@ -196,3 +197,30 @@ def _width(stdout: int) -> int:
     )
     assert not done.stderr
     return done.returncode
+
+
+@pytest.mark.parametrize(
+    ("verb", "is_said"), [("watch", True), ("pgbench", False), ("watch --help", False)]
+)
+def test_a_terminal_shows_at_once_which_verb_is_loaded(
+    verb: str, is_said: bool, tmp_path: Path
+) -> None:
+    ours, terminal = pty.openpty()
+    try:
+        subprocess.run(
+            [PROGRAM, *verb.split()],
+            env={**os.environ, "TERM": "xterm", "PGDYNO_STORE": str(tmp_path), "PGPORT": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=terminal,
+            timeout=60,
+            check=False,
+        )
+        os.write(terminal, b"end")
+        said = os.read(ours, 4096).decode()
+    finally:
+        os.close(terminal)
+        os.close(ours)
+    # The line is erased before the next one.
+    assert said.startswith("\r\x1b[Jpgdyno watch starts ...\r\x1b[J") is is_said
+    assert ("starts ..." in said) is is_said
