@@ -117,18 +117,18 @@ def _queues(*, leader: str, query_id: str, waited: str) -> str:
         " row_of.database) = (SELECT oid FROM pg_catalog.pg_database"
         " WHERE datname = current_database())), ''),"
         " coalesce(coalesce(wanted.relation, row_of.relation)::text || ':' || row_of.page || ','"
-        f" || row_of.tuple, ''), {_ADVISORY}, {_HELD},"
+        " || row_of.tuple, ''),"
         f" {_began_us('a.xact_start')}, {_age_ns('a.xact_start')}, {_began_us('a.query_start')},"
         f" {_age_ns('a.query_start')}, {_age_ns('a.state_change')}, {waited},"
-        f" (SELECT count(*) {_WAITING}), {query_id}, {_TEXT}"
+        f" (SELECT count(*) {_WAITING}), {query_id}, {_TEXT}, {_ADVISORY}, {_HELD}"
         " FROM involved i JOIN pg_catalog.pg_stat_get_activity(NULL) a ON a.pid = i.pid"
         f"{_JOINS} LEFT JOIN waiting w ON w.pid = a.pid"
         " LEFT JOIN l wanted ON wanted.pid = a.pid AND NOT wanted.granted"
         " LEFT JOIN l row_of ON row_of.pid = a.pid AND row_of.locktype = 'tuple'"
         " UNION ALL SELECT DISTINCT ON (p.gid) 0, 0, '', p.gid, p.database, p.owner, '',"
-        " 'prepared', 'prepared transaction', '', '', '', '', '', '',"
+        " 'prepared', 'prepared transaction', '', '', '', '',"
         f" {_began_us('p.prepared')}, {_age_ns('p.prepared')}, 0, 0, {_age_ns('p.prepared')}, 0,"
-        f" (SELECT count(*) {_WAITING}), 0, '' FROM prepared p) queues"
+        f" (SELECT count(*) {_WAITING}), 0, '', '', '' FROM prepared p) queues"
     )
 
 
@@ -182,8 +182,6 @@ class QueuesCollector(_NamingStatements):
         key("mode", "of the lock that it waits for"),
         key("relation", "of that lock, or of the row; '' = none, or in another database"),
         key("place", "relation, page and number of the row that it waits for; '' = no row"),
-        key("advisory", "key of the advisory lock that it waits for, or its two keys"),
-        key("held", "if it does not wait: locks on tables that others want, or that it changed"),
         _BEGAN,
         gauge("transaction_age_ns", "ns", "since then"),
         gauge("statement_us", "us", "Unix time at which its last statement began"),
@@ -192,6 +190,8 @@ class QueuesCollector(_NamingStatements):
         gauge("waited_ns", "ns", "since it waits; before 14, since its statement began"),
         gauge("all_waiting", "sessions", "that wait for a lock, including those not examined"),
         *_STATEMENT,
+        key("advisory", "key of the advisory lock that it waits for, or its two keys"),
+        key("held", "if it does not wait: locks on tables that others want, or that it changed"),
     )
 
     def sample(self, now_ns: int) -> list[Row]:
