@@ -251,7 +251,7 @@ def test_a_value_that_the_host_has_no_memory_for_is_named_and_the_others_are_mea
     said = pgdyno(
         *("tune", own.conninfo, "--admin", own.conninfo, "--json", "-f", tmp_path / "one.sql"),
         *("--restart-command", command, "--setting", f"shared_buffers={before},48MB,7000GB"),
-        *("--setting", "work_mem=4MB,8MB", "-T", "200ms", "--warmup", "0s", "--budget", "20s"),
+        *("--setting", "work_mem=4MB,8MB", "-T", "200ms", "--warmup", "0s", "--budget", "40s"),
         *("--reset", "none", "--recover-command", "false"),
         timeout_s=200,
     )

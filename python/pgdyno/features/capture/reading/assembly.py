@@ -159,7 +159,7 @@ class Assembly:
         ]
         transactions = self._transactions(described)
         return grouped(
-            countings,
+            _merged(countings),
             self.counted.sessions,
             transactions=transactions,
             late=transactions * min(_LATE_S / max(self.header.seconds, 1.0), _LATE_RATIO_MAX),
@@ -346,6 +346,17 @@ def _by_id(described: Iterable[Described]) -> dict[str, Described]:
             own = replace(own, statement=own.statement.model_copy(update={"counters": counters}))
         made[name] = own
     return made
+
+
+def _merged(countings: Iterable[CallSeries]) -> list[CallSeries]:
+    """Return the calls of each statement, with the query id that has most of them."""
+    made: dict[str, CallSeries] = {}
+    for own in sorted(countings, key=lambda counting: -counting.calls):
+        if (known := made.get(own.id)) is not None:
+            series = [sum(calls) for calls in zip(known.series, own.series, strict=True)]
+            own = replace(known, calls=known.calls + own.calls, series=series)
+        made[own.id] = own
+    return list(made.values())
 
 
 def _statement_id(key: Key, parsed: Parsed | None, role: str) -> str:
