@@ -45,7 +45,7 @@ def test_a_result_that_cannot_be_read_is_named_and_the_others_are_listed(
         (odd / "experiment.json").write_text(json.dumps(identity))
     said = pgdyno("list")
     assert said.code == 0, said.err
-    assert said.out.startswith("#1 ")
+    assert any(line.startswith("#1 ") for line in said.out.splitlines())
     assert "with-a-pipe" in words(said.err)
     assert "of-no-time" in words(said.err)
     assert pgdyno("show", "1").code == 0
