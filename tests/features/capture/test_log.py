@@ -263,7 +263,7 @@ def test_a_signal_ends_a_capture_while_it_reads_or_joins_a_long_log(
 ) -> None:
     # With these lines each stage takes seconds.
     path = tmp_path / "long.log"
-    write_mixed_log(path, 40_000_000)
+    write_mixed_log(path, 200_000_000)
     text = path.read_bytes().replace(b"me@db", f"me@{either_database.database}".encode())
     path.write_bytes(text)
     run_sql(either_database, "CREATE TABLE pgbench_accounts (aid int PRIMARY KEY, abalance int)")

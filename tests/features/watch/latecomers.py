@@ -123,15 +123,15 @@ def pending_list(target: Target) -> Iterator[None]:
 @contextmanager
 def planning(target: Target) -> Iterator[None]:
     """A join of many tables is planned again for each call."""
-    for number in range(9):
+    for number in range(10):
         run_sql(target, f"CREATE TABLE part{number} (id int PRIMARY KEY, n int)")
     run_sql(target, "ANALYZE")
-    joins = " ".join(f"JOIN part{number} USING (id)" for number in range(1, 9))
+    joins = " ".join(f"JOIN part{number} USING (id)" for number in range(1, 10))
     asked = f"SELECT count(*) FROM part0 {joins} WHERE id = %s"
 
     def act(worker: Worker, turn: int) -> None:
         if turn == 1:
-            worker.execute("SET join_collapse_limit = 9; SET geqo = off")
+            worker.execute("SET join_collapse_limit = 10; SET geqo = off")
         worker.execute(asked, [turn], prepare=False)  # type: ignore[arg-type]
 
     with several(target, "web", act, 2):
@@ -208,7 +208,7 @@ def slow_trigger(target: Target) -> Iterator[None]:
     run_sql(
         target,
         "CREATE FUNCTION score() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE s int := 0;"
-        " BEGIN FOR i IN 1..200000 LOOP s := s + i % 7; END LOOP; NEW.n := s; RETURN NEW; END $$",
+        " BEGIN FOR i IN 1..500000 LOOP s := s + i % 7; END LOOP; NEW.n := s; RETURN NEW; END $$",
     )
     run_sql(
         target,

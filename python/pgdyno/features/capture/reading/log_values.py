@@ -97,9 +97,7 @@ def source_of(
     if record is not None and not observed.type.endswith("[]"):
         return record
     if record is not None:
-        # Of long values only the beginning is known: then one element is assumed.
-        lengths = [len(items) for items in observed.lists if items is not None]
-        return ListOf(of=record, length=_spread(lengths or [1]))
+        return ListOf(of=record, length=_spread(observed.lengths or [1]))
     if source := _list(observed, column, earlier, known_key, raw):
         if isinstance(source, ListOf) and as_long_as is not None:
             return source.model_copy(update={"as_long_as": as_long_as, "count": None})
@@ -249,7 +247,7 @@ def _list(
         return same
     if isinstance(known_key, Returned):
         return known_key.model_copy(update={"pick": "all"})
-    lengths = [len(items) for items in lists]
+    lengths = observed.lengths if is_array else [len(items) for items in lists]
     counted = number(observed, np.array(lengths, float), earlier) if is_whole_list else None
     # Several rows of a unique column may have NULL.
     known = [[str(item) for item in items if item is not None] for items in lists]

@@ -86,6 +86,23 @@ class Observed:
         """Return the values as lists; None for a value that is not an array."""
         return [items_of(value, self) for value in self.values]
 
+    @cached_property
+    def lengths(self) -> list[int]:
+        """Return how many elements each array has, of a long one by its bytes."""
+        pairs = list(zip(self.values, self.lists, strict=True))
+        texts = [(len(v), len(items)) for v, items in pairs if items and isinstance(v, str)]
+        count = sum(number for _, number in texts)
+        bytes_each = sum(length for length, _ in texts) / count if count else 0.0
+        made = []
+        for value, items in pairs:
+            if items is not None:
+                made.append(len(items))
+            elif first := beginning_of(value):
+                assert isinstance(value, Mapping), "only the beginning is known"
+                own_each = bytes_each or len(str(value["begins"])) / len(first)
+                made.append(max(1, round(value["bytes"] / own_each)))
+        return made
+
     def known(self) -> list[str]:
         """Return the values that are texts; those of lists and NULLs are not."""
         return [text for value in self.values if (text := text_of(value)) is not None]
