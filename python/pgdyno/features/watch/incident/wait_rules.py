@@ -39,6 +39,7 @@ class WaitMeaning:
     `names`: how their names begin, as in `canonical_event`.
     `flush_ms`: how long a flush must take on average, so that it is a finding; 0: it need not.
     `call_ms`: how long a call of the statement that waits most may take; longer ones wait so, too.
+    `needs`: how the name of an event begins without which the others are ordinary work.
     """
 
     names: tuple[str, ...]
@@ -48,6 +49,7 @@ class WaitMeaning:
     danger: Danger = Danger.GROWS
     flush_ms: float = 0.0
     call_ms: float = math.inf
+    needs: str = ""
 
 
 _SUBTRANSACTIONS = WaitMeaning(
@@ -115,6 +117,7 @@ WAITS: tuple[WaitMeaning, ...] = (
         ("io:datafileextend", "lock:extend"),
         "sessions wait to make one table larger",
         "load with COPY or larger inserts, from fewer sessions, or into partitions",
+        needs="lock:extend",
     ),
     WaitMeaning(
         ("lwlock:procarray", "ipc:procarraygroupupdate", "lwlock:xidgen", "ipc:xactgroupupdate"),
@@ -191,7 +194,8 @@ def _finding(
     """Return the finding of a group of wait events; None if little time is lost in them."""
     lost_s = evidence.in_events(events.__contains__)
     is_little = (evidence.share(lost_s) or 0.0) < _RATIO or lost_s < _SESSIONS * evidence.seconds
-    if not events or is_little or _flush_ms(evidence, lost_s) < meaning.flush_ms:
+    is_ordinary = not any(canonical_event(event).startswith(meaning.needs) for event in events)
+    if is_ordinary or is_little or _flush_ms(evidence, lost_s) < meaning.flush_ms:
         return None
     query, who = _who(evidence, known, events)
     if ((counts_of(evidence, query) or {}).get("ms", 0.0)) > meaning.call_ms:
