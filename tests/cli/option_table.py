@@ -209,7 +209,7 @@ BY_TEST: dict[str | tuple[str, str], str] = {
     "::test_a_load_runs_only_the_statements_that_are_named",
     "without": "tests/features/capture/test_probe.py"
     "::test_a_load_runs_only_the_statements_that_are_named",
-    "speed": "tests/features/capture/test_replay.py"
+    "program_speed": "tests/features/capture/test_replay.py"
     "::test_sessions_that_an_application_opens_are_opened_again",
     "read_only": "tests/features/capture/test_mirror_lab.py"
     "::test_without_permission_only_what_reads_may_run",
