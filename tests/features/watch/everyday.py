@@ -56,7 +56,7 @@ def traffic(worker: Worker, turn: int) -> None:
 
 
 @contextmanager
-def beside(target: Target) -> Iterator[None]:
+def healthy_traffic(target: Target) -> Iterator[None]:
     """Let healthy traffic go on."""
     with several(target, "teller", traffic, 2):
         yield

@@ -143,7 +143,7 @@ def words_of(finding: IncidentFinding) -> str:
 )
 def test_an_everyday_incident_is_the_first_or_second_finding(staged: Staging, shop: Target) -> None:
     kind, words = NAMED[staged.__name__]
-    with staged(shop), everyday.beside(shop):
+    with staged(shop), everyday.healthy_traffic(shop):
         # A queue has waits of 2 s and more.
         listed = judged(shop, 2.5 if kind.startswith("lock queue") else 1.5)
         if kind not in [made.kind for made in listed[:2]]:

@@ -226,7 +226,7 @@ def _in_vain(
 class WholeReason:
     """Why a table is read whole. `needed_count`: rows that a call needs.
 
-    `column`, `index`: "" if there is none.
+    `column`, `index`: "" without one.
     """
 
     needed_count: float

@@ -165,7 +165,7 @@ class TableFacts:
 class StatementFacts:
     """A statement's tables, as far as they are known, and what it does with what it finds.
 
-    `written`: the table that it changes; None if there is none, or it is not known.
+    `written`: the table that it changes; None if it changes none, or one that is not known.
     """
 
     parts: Restricted
