@@ -37,15 +37,15 @@ def test_the_count_is_used_if_samples_miss_a_session_on_their_core() -> None:
 def test_a_statement_that_began_before_the_watch_is_not_of_its_time() -> None:
     work = found(sampled(1.0), counted(11.0), bare=1.0)
     assert (work.how, work.mean.value, work.factor_ratio) == ("sampled", 1.0, 1.0)
-    assert work.why_sampled == "the server's count is 11, with statements from before the watch"
+    assert work.why_sampled == "the server counts 11, with statements from before the watch"
 
 
 def test_statements_that_still_run_are_missing_in_the_count() -> None:
     work = found(sampled(4.0), counted(1.0))
     assert work.how == "sampled"
     assert work.why_sampled == (
-        "the server's count is 1, without planning, statements that had not ended, and all"
-        " statements of a pipeline but the last"
+        "the server counts 1: this leaves out planning, statements that have not ended, and in a"
+        " pipeline all but the last statement"
     )
 
 

@@ -141,7 +141,7 @@ def test_the_page_is_whole_and_asks_nothing_of_a_network() -> None:
         "no memory",
         "Seq Scan t",
         "one layout",
-        "AB BA BA AB",
+        "drawn at random",
     ):
         assert said in page
     assert "default-src 'none'" in page

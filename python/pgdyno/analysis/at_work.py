@@ -117,11 +117,11 @@ def _why_not(sampled: Estimate, bare_count: float, count: float, span_s: float) 
     high = sampled.value if sampled.high is None else sampled.high
     apart = _ALIKE + sampled.value * (_REPORTED_EVERY_S / span_s + _ALIKE_RATIO)
     if count > high + min(bare_count, _UNSEEN_MAX) + apart:
-        return f"the server's count is {count:.3g}, with statements from before the watch"
+        return f"the server counts {count:.3g}, with statements from before the watch"
     if count < low - apart:
         return (
-            f"the server's count is {count:.3g}, without planning, statements that had not ended,"
-            " and all statements of a pipeline but the last"
+            f"the server counts {count:.3g}: this leaves out planning, statements that have not"
+            " ended, and in a pipeline all but the last statement"
         )
     return ""
 

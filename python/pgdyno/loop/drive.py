@@ -288,7 +288,7 @@ def _said_once(progress: RunProgress, words: str, last_words: str) -> str:
 
 
 def _position(run: PlannedRun, history: History, expected: int, budget_ns: int | None) -> str:
-    """Return the place of a run: "run 4 of 20, about 3 min left"."""
+    """Return the place of a run: "run 4 of 20, about 3 min left"; with a budget "at most"."""
     text = ""
     if expected > 1:
         left = _left_words(run, history, expected, budget_ns)
@@ -299,7 +299,7 @@ def _position(run: PlannedRun, history: History, expected: int, budget_ns: int |
 def _left_words(run: PlannedRun, history: History, expected: int, budget_ns: int | None) -> str:
     """Return how long the runs that are expected still take; "" if it is not known, or short.
 
-    A search plans more runs than fit into its budget, and ends with it.
+    What has a budget may end earlier: when its answer is certain.
     """
     if history:
         run_ns = elapsed_ns(history) / len(history)
@@ -308,9 +308,10 @@ def _left_words(run: PlannedRun, history: History, expected: int, budget_ns: int
     else:
         return ""
     left_ns = round((expected - len(history)) * run_ns)
+    how = "about"
     if budget_ns is not None and (rest_ns := budget_ns - round(elapsed_ns(history))) > 0:
-        left_ns = min(left_ns, rest_ns)
-    return f", about {duration_text(left_ns)} left" if left_ns >= _LEFT_LEAST_NS else ""
+        left_ns, how = min(left_ns, rest_ns), "at most"
+    return f", {how} {duration_text(left_ns)} left" if left_ns >= _LEFT_LEAST_NS else ""
 
 
 def _excluded(servers: Servers, folder: ExperimentFolder) -> dict[str, str]:

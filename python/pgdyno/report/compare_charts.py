@@ -56,8 +56,8 @@ def _order(compared: CompareFindings) -> str:
     if compared.steps:
         return "Within a round the order is random, so a drift affects all variants alike."
     return (
-        "Pairs are adjacent in time and run in the order AB BA BA AB, so a drift affects both "
-        "runs of a pair and cancels."
+        "The runs of a pair follow each other, so a drift affects both and cancels. Which is first "
+        "is drawn at random."
     )
 
 
