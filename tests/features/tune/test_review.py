@@ -246,6 +246,21 @@ def reviewed_conf(folder: Path, major: int) -> str:
     return conf_of(reviewed(folder, "", major=major, ram_gb=64), "a machine")
 
 
+def test_a_proposed_file_replaces_only_one_that_was_proposed(
+    pgdyno: Command, tmp_path: Path
+) -> None:
+    theirs, ours = tmp_path / "postgresql.conf", tmp_path / "new.conf"
+    theirs.write_text("work_mem = 512MB\n")
+    given = ("settings", "--file", theirs, "--ram", "2GB", "--conf")
+    refused = pgdyno(*given, theirs)
+    assert refused.code == 1
+    assert "--conf did not make it" in refused.error
+    assert theirs.read_text() == "work_mem = 512MB\n"
+    for _ in range(2):
+        assert pgdyno(*given, ours).code == 0
+    assert "work_mem" in ours.read_text()
+
+
 @pytest.mark.parametrize("major", ["15", "18"])
 def test_a_server_takes_the_proposed_file_and_its_removal_restores_all(
     major: str, new_cluster: Make, pgdyno: Command, tmp_path: Path

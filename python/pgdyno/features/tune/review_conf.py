@@ -11,6 +11,7 @@ from pgdyno.features.tune.catalogue import Needs
 from pgdyno.features.tune.review import Review
 from pgdyno.features.tune.statements import NEEDS_WORDS, quoted
 
+PROPOSED_BEGINS = "# pgdyno settings of"
 _RULE = "pgtune"
 _COLUMNS = 96
 # The value in the next step of a finding: "ALTER SYSTEM SET work_mem = '8MB' -> 20 GB".
@@ -82,6 +83,7 @@ def conf_of(review: Review, machine: str) -> str:
         "What ALTER SYSTEM set has precedence over this file: ALTER SYSTEM RESET NAME.",
     )
     lines = [line for said in head for line in _comment(said)]
+    assert lines[0].startswith(PROPOSED_BEGINS), "a later --conf may replace it"
     return "\n".join([*lines, *(line for proposed in every for line in _lines(proposed))]) + "\n"
 
 

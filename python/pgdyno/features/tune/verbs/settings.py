@@ -26,7 +26,7 @@ if wanted.body:
     from pgdyno.features.doctor.verbs.doctor import sql_text
     from pgdyno.features.tune.machine import Machine, machine_of
     from pgdyno.features.tune.review import review
-    from pgdyno.features.tune.review_conf import conf_of
+    from pgdyno.features.tune.review_conf import PROPOSED_BEGINS, conf_of
     from pgdyno.features.tune.review_text import (
         document_of,
         machine_text,
@@ -146,6 +146,7 @@ def _refuse_unused(given: dict[str, Any]) -> None:
         refuse_without_effect(given, others, "--explain prints one setting as text", hint)
     if given["conf_to"] is not None:
         refuse_without_effect(given, ["rules"], "--conf has the values of the rules", hint)
+        _refuse_to_replace(Path(given["conf_to"]))
     if given["rules"]:
         refuse_without_effect(given, ["show_all"], "--rules prints published values", hint)
     if given["conf_file"] is None:
@@ -154,6 +155,15 @@ def _refuse_unused(given: dict[str, Any]) -> None:
     else:
         because = "--file names a file, and no server is read"
         refuse_without_effect(given, ["ssh", "host_shell", "store"], because, hint)
+
+
+def _refuse_to_replace(path: Path) -> None:
+    """Raise SpecError for a file that is there, unless --conf made it."""
+    if path.is_file() and not path.read_bytes().startswith(PROPOSED_BEGINS.encode()):
+        raise SpecError(
+            f"{path} exists, and --conf did not make it: it is not replaced.",
+            hint="name a new file",
+        )
 
 
 def _reviewed(given: dict[str, Any]) -> Reviewed:
