@@ -239,6 +239,13 @@ def test_control_characters_are_shown_escaped(capsys: pytest.CaptureFixture[str]
     )
 
 
+def test_an_error_begins_with_the_program_and_a_word(capsys: pytest.CaptureFixture[str]) -> None:
+    output.problem("/" + "long" * 30 + " exists, and is not replaced.", "name a new file")
+    first, *_, last = capsys.readouterr().err.splitlines()
+    assert first.startswith("pgdyno: /long")
+    assert last == "next: name a new file"
+
+
 def test_a_json_document_with_control_characters_in_names_stays_valid(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -145,11 +145,13 @@ def problem(message: str, hint: str, *, sqlstate: str | None = None) -> None:
     text = printable(redacted(f"pgdyno: {message}{code}"))
     room = max(20, min(WIDTH, shutil.get_terminal_size().columns))
     # A script error has several lines (the source and a caret), which are not wrapped.
-    lines = (
-        [_indented(text)]
-        if "\n" in text
-        else textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
-    )
+    if "\n" in text:
+        lines = [_indented(text)]
+    else:
+        # The name of the program stays with the first word, such as a long path.
+        bound = text.replace(" ", "\xa0", 1)
+        lines = textwrap.wrap(bound, room, break_long_words=False, break_on_hyphens=False)
+        lines[0] = lines[0].replace("\xa0", " ", 1)
     if hint:
         lines.append(_indented(f"next: {printable(hint)}"))
     _write(sys.stderr, "\n".join(lines) + "\n")

@@ -16,6 +16,7 @@ from pgdyno.errors import SpecError
 from pgdyno.features.tune.machine import DISKS, LOADS
 from pgdyno.spec.setting_rules import MAJORS
 from pgdyno.spec.units import size_bytes
+from pgdyno.user_file import TEXT_MAX_BYTES, read_bytes
 
 if wanted.body:
     from pgdyno.cli.from_options import host_command_of, server_named
@@ -159,7 +160,10 @@ def _refuse_unused(given: dict[str, Any]) -> None:
 
 def _refuse_to_replace(path: Path) -> None:
     """Raise SpecError for a file that is there, unless --conf made it."""
-    if path.is_file() and not path.read_bytes().startswith(PROPOSED_BEGINS.encode()):
+    if not path.is_file():
+        return
+    given = read_bytes(path, of="--conf", max_bytes=TEXT_MAX_BYTES)
+    if not given.startswith(PROPOSED_BEGINS.encode()):
         raise SpecError(
             f"{path} exists, and --conf did not make it: it is not replaced.",
             hint="name a new file",
