@@ -79,7 +79,7 @@ class Keys:
             number = float("nan")
         if not least <= number < 1e12:
             raise SpecError(
-                f"{self.path}: {key} must be a number, at least {least:g}, got {given!r}.",
+                f"{self._place(key)}: {key} must be a number, at least {least:g}, got {given!r}.",
                 hint=f"correct the line, or remove it if {self.tool} does not need it",
             )
         return number
@@ -89,7 +89,7 @@ class Keys:
         number = self.number(key, least=least)
         if number is not None and number != int(number):
             raise SpecError(
-                f"{self.path}: {key} must be a whole number, got {self.values[key]!r}.",
+                f"{self._place(key)}: {key} must be a whole number, got {self.values[key]!r}.",
                 hint="correct the line",
             )
         return None if number is None else int(number)
@@ -100,8 +100,14 @@ class Keys:
         if given is None or given.lower() in (*_ON, *_OFF):
             return None if given is None else given.lower() in _ON
         raise SpecError(
-            f"{self.path}: {key} must be true or false, got {given!r}.", hint="correct the line"
+            f"{self._place(key)}: {key} must be true or false, got {given!r}.",
+            hint="correct the line",
         )
+
+    def _place(self, key: str) -> str:
+        """Return where a key is, for an error."""
+        line = self.lines.get(key)
+        return self.path if line is None else f"{self.path}, line {line}"
 
     def note(self, key: str, words: str) -> None:
         """Keep the reason why the experiment could not take over a key."""

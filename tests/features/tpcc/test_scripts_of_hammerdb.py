@@ -31,7 +31,8 @@ def note_of(translated: Translated, key: str) -> str:
 
 
 def remarks_of(text: str) -> list[str]:
-    return [str(note) for note in from_hammerdb(text, "h.tcl").notes if " = " not in str(note)]
+    notes = map(str, from_hammerdb(text, "h.tcl").notes)
+    return [note for note in notes if " = " not in note and not note.startswith("vurun")]
 
 
 # The values are those of tclsh 8.6.
@@ -144,6 +145,20 @@ def test_a_script_that_does_not_end_is_refused() -> None:
 def test_texts_that_grow_in_a_loop_become_unknown() -> None:
     text = f"{BEGIN}set s ab\nfor {{set i 0}} {{$i < 90}} {{incr i}} {{append s $s}}\nvuset vu 2\n"
     assert any("too long" in remark for remark in remarks_of(text))
+
+
+def test_a_script_that_builds_tables_only_is_no_load() -> None:
+    text = f"{BEGIN}diset tpcc pg_partition false\nbuildschema\n"
+    notes = [str(note) for note in from_hammerdb(text, "h.tcl").notes]
+    assert any(note.startswith("vurun: the script never calls it") for note in notes)
+    assert not any("pg_partition" in note for note in notes), "as it is without"
+    partitioned = from_hammerdb(text.replace("false", "true"), "h.tcl")
+    assert "--partitions N" in note_of(partitioned, "pg_partition")
+
+
+def test_a_number_that_a_template_shall_fill_in_is_refused_with_its_line() -> None:
+    with pytest.raises(SpecError, match=r"h\.tcl, line 3: pg_count_ware must be a number"):
+        from_hammerdb(f"{BEGIN}diset tpcc pg_count_ware {{{{warehouses}}}}\n", "h.tcl")
 
 
 def test_runs_with_other_settings_are_named() -> None:

@@ -42,7 +42,6 @@ _EXPLAINED = {
     "pg_pass": "a spec holds no password: use ~/.pgpass, PGPASSWORD or a service.",
     "pg_tspace": "set default_tablespace in the database before pgdyno init tpcc.",
     "pg_num_vu": "give this number to pgdyno init tpcc as --load-jobs.",
-    "pg_partition": "give --partitions N to pgdyno init tpcc.",
     "pg_cituscompat": "give --distribute citus to pgdyno init tpcc.",
     "pg_oracompat": "pgdyno uses PL/pgSQL only.",
     "pg_vacuum": "pgdyno vacuums the tables and writes a checkpoint before every run.",
@@ -81,6 +80,8 @@ def from_hammerdb(text: str, path: str, *, is_scratch: bool = False) -> Translat
     elif "pg_count_ware" in keys.values:
         words = f"load the tables with pgdyno init tpcc --warehouses {warehouses}."
         keys.note("pg_count_ware", words)
+    if keys.flag("pg_partition"):
+        keys.note("pg_partition", "give --partitions N to pgdyno init tpcc.")
     experiment = experiment_from(
         keys,
         dataset={"kind": "tpcc", "warehouses": warehouses},
@@ -109,6 +110,8 @@ def _keys(settings: ScriptSettings, path: str) -> tuple[Keys, tuple[int, ...]]:
     """
     first, *others = settings.runs()
     notes = [Note(f"line {r.line}, {r.words}", "", r.why) for r in settings.remarks]
+    if not settings.starts_a_load:
+        notes.append(Note("vurun", "", "the script never calls it, so it starts no load."))
     users = [run["vu"] for run in (first, *others) if "vu" in run]
     numbers = {int(u.value) for u in users if isinstance(u.value, str) and u.value.isdecimal()}
     unknown = next((user for user in users if isinstance(user.value, UndecidedValue)), None)

@@ -107,6 +107,11 @@ class ScriptSettings:
             return name in HARMLESS
         return True
 
+    @property
+    def starts_a_load(self) -> bool:
+        """Return False for a script that only builds or drops the tables."""
+        return bool(self._runs or self._creations)
+
     def runs(self) -> list[Mapping[str, ScriptSetting]]:
         """Return the settings of each run, or those at the end if the script starts none."""
         return list(self._runs or self._creations) or [self._now]
