@@ -101,6 +101,9 @@ HELD = {
             "test_everybody_who_can_replace_a_table_is_named_and_nobody_else",
         ),
     ),
+    "If the database sets a role": (
+        "test_a_role_that_the_database_sets_does_not_hide_that_a_superuser_is_there",
+    ),
     "`watch` asks for a plan": (
         "test_no_plan_calls_a_function_that_a_tenant_adds_between_two_questions",
     ),

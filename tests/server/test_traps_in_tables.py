@@ -175,6 +175,44 @@ def test_a_superusers_load_on_tables_that_a_landlord_can_replace_needs_a_confirm
     assert run_sql(landlord, is_superuser) == [(True,)]
 
 
+@pytest.mark.parametrize("version", ["15", "18"])
+def test_a_role_that_the_database_sets_does_not_hide_that_a_superuser_is_there(
+    version: str, pgdyno: Command, request: pytest.FixtureRequest
+) -> None:
+    cluster: ScratchCluster = request.getfixturevalue(f"pg{version}")
+    run_sql(cluster.target, "CREATE ROLE landlord LOGIN")
+    run_sql(cluster.target, "CREATE DATABASE landlord OWNER landlord")
+    target = cluster.target.with_database("landlord")
+    load = ("bench", *server_options(target), "-b", "tpcb-like", *QUICK)
+    try:
+        run_sql(target, "ALTER SCHEMA public OWNER TO landlord")
+        assert pgdyno("init", *server_options(target, "landlord"), "-s", "1").code == 0
+        with connection(target) as session:
+            session.execute("SET SESSION AUTHORIZATION landlord")
+            session.execute("ALTER DATABASE landlord SET role = landlord")
+        assert "landlord can replace the tables" in pgdyno(*load).error
+        assert "landlord can replace" in pgdyno("init", *server_options(target), "-s", "1").error
+        with connection(target) as session:
+            session.execute("SET SESSION AUTHORIZATION landlord")
+            session.execute(
+                "CREATE FUNCTION public.caught() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                " SET ROLE postgres; ALTER ROLE landlord SUPERUSER; RETURN NEW; END $$"
+            )
+            session.execute(
+                "CREATE TRIGGER caught BEFORE UPDATE ON public.pgbench_branches FOR EACH ROW"
+                " EXECUTE FUNCTION public.caught()"
+            )
+        assert "functions of other users" in pgdyno(*load, "--confirm", "landlord@local").error
+        is_superuser = "SELECT rolsuper FROM pg_roles WHERE rolname = 'landlord'"
+        assert run_sql(cluster.target, is_superuser) == [(False,)]
+        # The trap works: who uses the tables falls into it.
+        run_sql(target, "UPDATE pgbench_branches SET bbalance = 1")
+        assert run_sql(cluster.target, is_superuser) == [(True,)]
+    finally:
+        run_sql(cluster.target, "DROP DATABASE landlord WITH (FORCE)")
+        run_sql(cluster.target, "DROP ROLE landlord")
+
+
 @pytest.mark.parametrize(
     "grant",
     [

@@ -267,7 +267,7 @@ _LANDLORDS: LiteralString = (
     "  UNION SELECT a.grantee FROM pg_namespace, aclexplode(nspacl) a"
     "  WHERE nspname = ANY (%s) AND a.privilege_type = 'CREATE'"
     " ) may (oid) LEFT JOIN pg_roles o ON o.oid = may.oid JOIN pg_roles me"
-    " ON me.rolname = current_user AND me.rolsuper"
+    " ON me.rolname = session_user AND me.rolsuper"
     # The owner of the database is named by itself.
     " WHERE NOT coalesce(o.rolsuper, false) AND o.rolname IS DISTINCT FROM 'pg_database_owner'"
     " ORDER BY 1"
@@ -300,8 +300,9 @@ _FOREIGN_CODE: LiteralString = (
     "  AND (r.relkind = 'f' OR p.class = 'pg_rewrite'::regclass AND r.relkind IN ('r', 'p')))"
     " SELECT DISTINCT n.nspname, c.relname FROM used u JOIN pg_class c ON c.oid = u.family"
     " JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_roles o ON o.oid = u.owner"
-    " JOIN pg_roles me ON me.rolname = current_user"
-    # A superuser is a member of every role, so membership says nothing of it.
+    # A database may set another role, which every function can leave again. A superuser is a member
+    # of every role, so membership says nothing of it.
+    " JOIN pg_roles me ON me.rolname = session_user"
     " WHERE NOT o.rolsuper AND CASE WHEN me.rolsuper THEN true"
     " ELSE NOT pg_has_role(o.oid, 'USAGE') END"
 )

@@ -32,7 +32,7 @@ from pgdyno.server.grammar import sql_name
 from pgdyno.server.target import Target
 
 _TRUSTED = (
-    "(SELECT r.rolsuper OR r.rolname = current_user FROM pg_catalog.pg_roles r WHERE r.oid ="
+    "(SELECT r.rolsuper OR r.rolname = session_user FROM pg_catalog.pg_roles r WHERE r.oid ="
     " CASE {owner}::regrole::text WHEN 'pg_database_owner' THEN"
     " (SELECT d.datdba FROM pg_catalog.pg_database d WHERE d.datname = current_database())"
     " ELSE {owner} END)"
