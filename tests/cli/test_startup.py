@@ -88,3 +88,23 @@ def test_the_word_help_cannot_be_the_value_of_an_option() -> None:
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert "--help" in ended.stderr
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in ("help", "pgbench")])
+def test_an_error_of_an_option_does_not_wait_for_the_lab(verb: str) -> None:
+    command = [sys.executable, "-c", _CODE, verb, "--no-such-option"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "no such option" in ended.stderr.lower()
+    code, *modules = ended.stderr.splitlines()[-1].split()
+    assert code == "1"
+    assert not set(modules) & HEAVY
+    assert not {name for name in modules if name.startswith(LAB)}
+
+
+def test_a_watch_takes_its_first_sample_before_it_loads_charts_and_pages() -> None:
+    command = [sys.executable, "-c", _CODE, "watch", "-h", "127.0.0.1", "-p", "1"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "Connection refused" in ended.stderr
+    modules = ended.stderr.splitlines()[-1].split()
+    assert not {name for name in modules if name.startswith("pgdyno.answer.charts")}
+    assert not {"jinja2", "pgdyno.report.html"} & {*modules}

@@ -11,7 +11,7 @@ from pgdyno.cli.headings import LOAD, under
 from pgdyno.cli.load_options import LoadVerb
 from pgdyno.errors import SpecError
 
-if wanted.body:
+if wanted.body(__name__):
     from pgdyno.cli.from_options import experiment_of
     from pgdyno.cli.measure import measure
     from pgdyno.spec.experiment import BenchDesign

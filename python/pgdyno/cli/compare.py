@@ -14,7 +14,7 @@ from pgdyno.cli.unused_options import refuse_without_effect
 from pgdyno.errors import SpecError
 from pgdyno.programs.registry import metric_names
 
-if wanted.body:
+if wanted.body(__name__):
     from pydantic import ValidationError
 
     from pgdyno.cli.from_options import experiment_of, refuse

@@ -17,7 +17,7 @@ from pgdyno.cli import output, wanted
 from pgdyno.cli.headings import Verb, first_words
 from pgdyno.errors import PgdynoError
 
-if wanted.body:
+if wanted.body(__name__):
     from pgdyno.cli.help import topics
     from pgdyno.engine.engine_facts import engine_facts
     from pgdyno.spec.setting_rules import MAJORS, snapshot

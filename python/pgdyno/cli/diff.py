@@ -17,7 +17,7 @@ from pgdyno.errors import SpecError, StoreError
 from pgdyno.quantities import duration_text, percent
 from pgdyno.report.text_page import TextPage
 
-if wanted.body:
+if wanted.body(__name__):
     from pgdyno.analysis.between_results import ratio_between
     from pgdyno.analysis.estimate import Estimate
     from pgdyno.analysis.findings import ExperimentFindings

@@ -13,7 +13,7 @@ from pgdyno.errors import SpecError
 from pgdyno.quantities import format_bytes
 from pgdyno.server.dataset_kinds import KINDS
 
-if wanted.body:
+if wanted.body(__name__):
     from pgdyno.cli.from_options import server_named
     from pgdyno.server import dataset_removal
     from pgdyno.server.connect import connect

@@ -14,7 +14,7 @@ from pgdyno.cli.headings import Verb
 from pgdyno.errors import SpecError
 from pgdyno.store.files import FORMS, Form
 
-if wanted.body:
+if wanted.body(__name__):
     from pgdyno.answer.table import COLUMNS, rows_of
     from pgdyno.cli.show import read_kept, require_runs
     from pgdyno.observe.collector import Column

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from pgdyno.cli import wanted
+from pgdyno.cli import output, wanted
 from pgdyno.cli.unused_options import refuse_given_twice
 from pgdyno.cli.verb_help import examples_of, meant_by
 
@@ -130,8 +130,11 @@ class Verb(click.Command):
 
     def invoke(self, context: click.Context) -> Any:
         """Carry out the verb. Raises: click.UsageError if `--help` is the value of an option."""
-        if not wanted.body:
+        if wanted.is_help:
             raise click.UsageError("--help is an option, and cannot be a value.", ctx=context)
+        # This takes 1 s, and several seconds on a busy machine.
+        with output.doing(f"{context.command_path} starts", after_s=0.3):
+            wanted.load_bodies()
         return super().invoke(context)
 
     def get_params(self, context: click.Context) -> list[click.Parameter]:

@@ -21,7 +21,7 @@ from pgdyno.errors import RefusedError, SpecError
 from pgdyno.quantities import duration_text, format_bytes
 from pgdyno.server.dataset_kinds import KINDS, kind_of, needed_bytes
 
-if wanted.body:
+if wanted.body(__name__):
     from psycopg import sql
 
     from pgdyno.cli.dataset_options import read_options

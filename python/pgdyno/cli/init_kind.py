@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from pgdyno.cli import wanted
 from pgdyno.feature import FeatureTable
 
-if wanted.body:
+if wanted.body(__name__):
     from pgdyno.measure.loading import Loading
     from pgdyno.server.connect import Connection
     from pgdyno.server.target import Target

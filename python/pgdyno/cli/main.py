@@ -112,14 +112,7 @@ class Verbs(click.Group):
             like = difflib.get_close_matches(args[0], VERBS, n=1)
             meant = f"did you mean {like[0]}?" if like else f"the verbs are {', '.join(VERBS)}."
             raise click.UsageError(f"{args[0]} is not a verb; {meant}")
-        # The drop-in prints what pgbench prints, and no more.
-        if wanted.body and not context.resilient_parsing and args[:1] != ["pgbench"]:
-            # To load a verb takes 1 s, and several seconds on a busy machine.
-            output.live(f"pgdyno {' '.join(args[:1])} starts ...")
-        try:
-            return super().resolve_command(context, args)
-        finally:
-            output.clear_live()
+        return super().resolve_command(context, args)
 
 
 @click.group(

@@ -10,7 +10,7 @@ from pgdyno.cli import options, output, wanted
 from pgdyno.cli.headings import Verb
 from pgdyno.clock import read_pair
 
-if wanted.body:
+if wanted.body(__name__):
     from pgdyno.store.experiment import Store
 
 

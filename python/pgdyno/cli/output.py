@@ -108,9 +108,9 @@ def live(*lines: str) -> None:
 
 
 @contextmanager
-def doing(words: str) -> Iterator[None]:
-    """Name the work of the block if it lasts longer than two seconds."""
-    timer = threading.Timer(_WAIT_S, live if is_terminal() else note, [f"{words} ..."])
+def doing(words: str, after_s: float = _WAIT_S) -> Iterator[None]:
+    """Name the work of the block if it lasts longer than `after_s`."""
+    timer = threading.Timer(after_s, live if is_terminal() else note, [f"{words} ..."])
     timer.daemon = True
     timer.start()
     try:

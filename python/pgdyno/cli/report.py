@@ -14,7 +14,7 @@ from pgdyno.cli.headings import Verb
 from pgdyno.errors import SpecError
 from pgdyno.process import signals
 
-if wanted.body:
+if wanted.body(__name__):
     from pgdyno.cli.show import answered, document_again, read_kept, result_kind_of
     from pgdyno.designs import blocks_of, document_of
     from pgdyno.report.html import answer_page

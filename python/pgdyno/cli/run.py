@@ -14,7 +14,7 @@ from pgdyno.cli.unused_options import refuse_without_effect
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.user_file import read_text
 
-if wanted.body:
+if wanted.body(__name__):
     from pydantic import ValidationError
 
     from pgdyno.cli.from_options import OWN_SERVER_ONLY, AskedExperiment, permissions_of, refuse

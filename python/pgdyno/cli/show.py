@@ -13,7 +13,7 @@ from pgdyno.cli import options, output, wanted
 from pgdyno.cli.headings import Verb
 from pgdyno.errors import InterruptedByUser, SpecError, StoreError
 
-if wanted.body:
+if wanted.body(__name__):
     from pydantic import ValidationError
 
     from pgdyno.analysis.findings import ExperimentFindings

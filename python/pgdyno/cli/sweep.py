@@ -15,7 +15,7 @@ from pgdyno.cli.program_help import type_targets
 from pgdyno.errors import SpecError
 from pgdyno.quantities import is_whole
 
-if wanted.body:
+if wanted.body(__name__):
     from pydantic import ValidationError
 
     from pgdyno.cli.from_options import experiment_of, refuse

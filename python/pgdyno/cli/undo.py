@@ -14,7 +14,7 @@ from pgdyno.cli.unused_options import refuse_without_effect
 from pgdyno.errors import SpecError, StoreError
 from pgdyno.quantities import counted
 
-if wanted.body:
+if wanted.body(__name__):
     from pgdyno.measure.changes import (
         Commands,
         Undone,

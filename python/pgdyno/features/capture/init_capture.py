@@ -13,7 +13,7 @@ from pgdyno.cli.headings import SCRATCH, under
 from pgdyno.cli.init_kind import InitKind
 from pgdyno.quantities import counted, format_bytes, percent
 
-if wanted.body:
+if wanted.body(__name__):
     from pgdyno.features.capture.copy_likeness import CopyLikeness, likeness_of
     from pgdyno.features.capture.import_statistics import import_statistics, refuse_older
     from pgdyno.features.capture.likeness import Quantity

@@ -19,7 +19,7 @@ from pgdyno.quantities import seconds
 from pgdyno.spec.units import SECOND_NS, duration_ns
 from pgdyno.user_file import require_long_file
 
-if wanted.body:
+if wanted.body(__name__):
     from pgdyno.cli.from_options import server_named
     from pgdyno.features.capture import file
     from pgdyno.features.capture import text as capture_text

@@ -16,7 +16,7 @@ from pgdyno.features.crash.show import CrashShow
 from pgdyno.spec.units import duration_ns
 from pgdyno.user_file import read_text
 
-if wanted.body:
+if wanted.body(__name__):
     from pgdyno.cli.from_options import server_named, settings_of
     from pgdyno.cli.live import Live
     from pgdyno.features.crash.blocks import crash_blocks

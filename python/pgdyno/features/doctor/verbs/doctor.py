@@ -15,7 +15,7 @@ from pgdyno.cli.unused_options import refuse_beside_print_sql, refuse_without_ef
 from pgdyno.errors import SpecError
 from pgdyno.spec.units import size_bytes
 
-if wanted.body:
+if wanted.body(__name__):
     from pgdyno.cli.from_options import host_command_of, say_unused_ways, server_named
     from pgdyno.features.doctor.examination_text import grants_text, text_of
     from pgdyno.features.doctor.examine import Examination, Subject, examine

@@ -18,7 +18,7 @@ from pgdyno.programs.registry import programs
 from pgdyno.quantities import duration_text
 from pgdyno.server.dataset_kinds import KINDS
 
-if wanted.body:
+if wanted.body(__name__):
     from pgdyno.answer.own import own_answer
     from pgdyno.cli.from_options import server_named
     from pgdyno.engine.engine_facts import engine_facts

@@ -15,7 +15,7 @@ from pgdyno.programs.registry import part_of, programs
 from pgdyno.redaction import redacted
 from pgdyno.user_file import read_text
 
-if wanted.body:
+if wanted.body(__name__):
     from pgdyno.engine.engine_facts import engine_facts
     from pgdyno.spec.file import to_toml
     from pgdyno.spec.translation import Note, Translated

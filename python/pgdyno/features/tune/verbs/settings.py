@@ -18,7 +18,7 @@ from pgdyno.spec.setting_rules import MAJORS
 from pgdyno.spec.units import size_bytes
 from pgdyno.user_file import TEXT_MAX_BYTES, read_bytes
 
-if wanted.body:
+if wanted.body(__name__):
     from pgdyno.cli.from_options import host_command_of, server_named
     from pgdyno.features.doctor.check_facts import CheckFacts
     from pgdyno.features.doctor.examine import Subject

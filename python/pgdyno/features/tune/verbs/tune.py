@@ -17,7 +17,7 @@ from pgdyno.features.tune.catalogue import RISKS
 from pgdyno.process import signals
 from pgdyno.programs.registry import metric_names
 
-if wanted.body:
+if wanted.body(__name__):
     from pydantic import ValidationError
 
     from pgdyno.cli.from_options import AskedExperiment, experiment_of, refuse

@@ -26,7 +26,7 @@ from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.spec.units import duration_ns, size_bytes
 from pgdyno.user_file import read_text
 
-if wanted.body:
+if wanted.body(__name__):
     from pgdyno.cli.dataset_options import option_names
     from pgdyno.cli.from_options import AskedExperiment, dataset_of, server_named
     from pgdyno.cli.live import Live

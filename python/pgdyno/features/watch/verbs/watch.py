@@ -20,17 +20,13 @@ from pgdyno.features.watch.show import WatchShow
 from pgdyno.quantities import percent, seconds
 from pgdyno.spec.units import duration_ns
 
-if wanted.body:
+if wanted.body(__name__):
     from pgdyno.cli.from_options import host_command_of, say_unused_ways, server_named
     from pgdyno.features.doctor.examine import Examination
     from pgdyno.features.doctor.session import OLDEST_MAJOR
     from pgdyno.features.doctor.verbs.doctor import sql_text
-    from pgdyno.features.watch.blocks import watch_blocks
-    from pgdyno.features.watch.change_blocks import changes_section
-    from pgdyno.features.watch.changes import changes_of
     from pgdyno.features.watch.incident.finding import IncidentFinding
     from pgdyno.features.watch.incident.table_facts import statements as table_statements
-    from pgdyno.features.watch.panels import WatchFindings, watch_findings
     from pgdyno.features.watch.periods import WHOLE_NS, named_period
     from pgdyno.features.watch.segments import document_again
     from pgdyno.features.watch.statements import KnownTexts, statements
@@ -40,9 +36,6 @@ if wanted.body:
     from pgdyno.observe.catalogue import statements as observed
     from pgdyno.observe.collector import NoticeKind
     from pgdyno.observe.session import STATEMENT_TIMEOUT_MS
-    from pgdyno.report.block_text import answer_text, block_lines
-    from pgdyno.report.html import answer_page
-    from pgdyno.report.short_text import LINES_MAX, shortened
     from pgdyno.report.text_page import TextPage, clipped, joined, one_line
     from pgdyno.server.nodes import node_statements
     from pgdyno.store.experiment import Store
@@ -175,6 +168,8 @@ def _changes(given: Mapping[str, Any], folder: ExperimentFolder) -> dict[str, An
     """
     if not given["compared_to"]:
         return None
+    from pgdyno.features.watch.changes import changes_of
+
     store = Store.default(given["store"])
     asked = named_period(given["compared_to"], store, folder)
     named = given["compared"] or str(folder.number)
@@ -195,6 +190,14 @@ def _show(
 
     The page reads all samples, which takes longer than the text, for which the document is enough.
     """
+    # Charts and pages are half of what a watch imports; its first sample does not wait for them.
+    from pgdyno.features.watch.blocks import watch_blocks
+    from pgdyno.features.watch.change_blocks import changes_section
+    from pgdyno.features.watch.panels import WatchFindings, watch_findings
+    from pgdyno.report.block_text import answer_text, block_lines
+    from pgdyno.report.html import answer_page
+    from pgdyno.report.short_text import LINES_MAX, shortened
+
     if changes is not None:
         document = {**document, "changes": changes}
     findings = watch_findings(folder) if given["verbose"] else WatchFindings(document)
