@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -94,3 +96,31 @@ def test_a_pooler_of_ours_is_not_reached_through_tcp(pgdyno: Command) -> None:
     said = pgdyno("compare", "--variant", "a: clients=1", "--variant", "b: pooler=20; path=tcp")
     assert said.code == 1
     assert "path = tcp and pooler exclude each other" in " ".join(said.error.split())
+
+
+@pytest.mark.pg
+@pytest.mark.parametrize("version", ["15", "18"])
+def test_a_comparison_says_what_a_pooler_costs_and_what_it_saves(
+    pgdyno: Command, pgbouncer: Path, tmp_path: Path, version: str
+) -> None:
+    said = pgdyno(
+        *("compare", "--scratch", "--pg-version", version, "-s", "1", "-S", "-c", "20"),
+        *("--variant", "direct: path=unix", "--variant", "pooled: pooler=transaction:4"),
+        *("--rounds", "3", "-T", "2s", "--warmup", "0s", "--json", str(tmp_path / "said.json")),
+        *("--allow-tmpfs", "--store", str(tmp_path / "store")),
+    )
+    assert said.code in (0, 3, 5), said.err
+    direct, pooled = json.loads((tmp_path / "said.json").read_text())["variants"]
+    assert direct["served"]["server_sessions_max"] == 20
+    assert direct["served"]["pooler_cpu_ms"] is None
+    served = pooled["served"]
+    assert served["server_sessions_max"] == 4
+    assert served["failed"]["value"] == 0
+    both = served["pooler_cpu_ms"]["value"] + pooled["metrics"]["cpu_per_tx"]["value"]
+    assert served["pooler_cpu_ms"]["value"] > 0
+    assert served["server_and_pooler_cpu_ms"]["value"] == pytest.approx(both)
+    lines = [line for line in said.out.splitlines() if line.startswith("costs ")]
+    assert "direct: 20 server sessions" in lines[0]
+    words = " ".join(said.out.split())
+    assert "pooled: 4 server sessions; CPU a transaction:" in words
+    assert re.search(r"ms \(.*\) pooler, ", words)

@@ -25,7 +25,9 @@ class ServedRun:
     """How one run served its clients; None: the engine did not measure the figure.
 
     `round_trip_ms`: median of empty round trips before the load. `completed_min_count` and
-    `completed_max_count`: transactions of the slowest and the fastest client.
+    `completed_max_count`: transactions of the slowest and the fastest client. `session_count`: the
+    server's backends of the load. `pooler_cpu_ms`, `whole_cpu_ms`: CPU time of a transaction in the
+    pooler, and in server and pooler together; None without a pooler, or on another host.
     """
 
     clients: int
@@ -34,6 +36,10 @@ class ServedRun:
     completed_min_count: int | None
     completed_max_count: int | None
     gini_ratio: float | None
+    failed_count: int = 0
+    session_count: int | None = None
+    pooler_cpu_ms: float | None = None
+    whole_cpu_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,10 @@ class VariantMeans:
     completed_min: Estimate | None
     completed_max: Estimate | None
     gini: Estimate | None
+    failed: Estimate
+    session_count_max: int | None
+    pooler_cpu: Estimate | None
+    whole_cpu: Estimate | None
 
 
 def served(runs: Sequence[ServedRun]) -> VariantMeans | None:
@@ -68,6 +78,10 @@ def served(runs: Sequence[ServedRun]) -> VariantMeans | None:
         completed_min=mean([run.completed_min_count for run in runs], "transactions"),
         completed_max=mean([run.completed_max_count for run in runs], "transactions"),
         gini=mean([run.gini_ratio for run in runs], "1"),
+        failed=mean_between_runs([run.failed_count for run in runs], "transactions"),
+        session_count_max=max((run.session_count or 0 for run in runs), default=0) or None,
+        pooler_cpu=mean([run.pooler_cpu_ms for run in runs], "ms"),
+        whole_cpu=mean([run.whole_cpu_ms for run in runs], "ms"),
     )
 
 

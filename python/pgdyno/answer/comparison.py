@@ -284,7 +284,11 @@ class Compared:
             where=self._shown_split(variant),
             weakened=tuple(facts.get("weakened", ())),
             holds_rate=holds,
-            served=served_by(runs, self._numbers),
+            served=served_by(
+                runs,
+                self._numbers,
+                {m.run.number: m.metrics.get("cpu_per_tx") for m in self.history},
+            ),
             losses=self._losses.get(variant.id, ()),
             cost=cost_of(variant.spec, None if holds is False else metrics.get("tps")),
             by_round=tuple(

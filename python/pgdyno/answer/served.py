@@ -8,18 +8,31 @@ from pgdyno.analysis.compare_findings import ServedRun, VariantMeans, served
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ConnectionFindings, ServedByHost
 from pgdyno.engine.records import HostFacts, TimeDistribution
+from pgdyno.loop.counter_growth import counters_of, grown
 from pgdyno.loop.journal import Visit
 from pgdyno.loop.load_numbers import LoadNumbers, of_distribution
+from pgdyno.observe.processes.backends import LOAD, BackendsCollector
+from pgdyno.observe.processes.programs import POOLER, ProgramsCollector
 from pgdyno.spec.experiment import Workload
 from pgdyno.spec.variant import Variant
+from pgdyno.store.stored_run import StoredRun
 
 
-def served_by(runs: Sequence[Visit], numbers: Mapping[int, LoadNumbers]) -> VariantMeans | None:
-    """Return round trip, longest latency and fairness over the runs of one variant."""
-    return served([_of_run(visit, numbers[visit.planned.number]) for visit in runs])
+def served_by(
+    runs: Sequence[Visit],
+    numbers: Mapping[int, LoadNumbers],
+    server_cpu_ms: Mapping[int, float | None],
+) -> VariantMeans | None:
+    """Return how the runs of one variant served their clients, and what a pooler took.
+
+    Args: numbers and server_cpu_ms (of a transaction), by the number of the run.
+    """
+    of = ((visit, visit.planned.number) for visit in runs)
+    return served([_of_run(visit, numbers[run], server_cpu_ms.get(run)) for visit, run in of])
 
 
-def _of_run(visit: Visit, numbers: LoadNumbers) -> ServedRun:
+def _of_run(visit: Visit, numbers: LoadNumbers, server_cpu_ms: float | None) -> ServedRun:
+    pooler_cpu_ms = _pooler_cpu_ms(visit.stored, numbers)
     fairness = numbers.summary.clients.fairness
     trips = numbers.summary.distribution("round_trip")
     return ServedRun(
@@ -29,7 +42,40 @@ def _of_run(visit: Visit, numbers: LoadNumbers) -> ServedRun:
         completed_min_count=fairness.completed_count_min if fairness else None,
         completed_max_count=fairness.completed_count_max if fairness else None,
         gini_ratio=fairness.gini_ratio if fairness else None,
+        failed_count=numbers.counts.failed,
+        session_count=_session_count(visit.stored, numbers),
+        pooler_cpu_ms=pooler_cpu_ms,
+        whole_cpu_ms=(
+            None
+            if pooler_cpu_ms is None or server_cpu_ms is None
+            else pooler_cpu_ms + server_cpu_ms
+        ),
     )
+
+
+def _pooler_cpu_ms(stored: StoredRun, numbers: LoadNumbers) -> float | None:
+    """Return CPU time of all processes of the pooler in the path per transaction."""
+    growths = counters_of(stored, ProgramsCollector.name)
+    spent_ns = [
+        grown(growth, "run_ns", *numbers.span_ns)
+        for growth in growths
+        if growth.key["program"].startswith(POOLER)
+    ]
+    known_ns = [ns for ns in spent_ns if ns is not None]
+    if not known_ns or len(known_ns) < len(spent_ns) or not numbers.counts.completed:
+        return None
+    return sum(known_ns) / numbers.counts.completed / 1e6
+
+
+def _session_count(stored: StoredRun, numbers: LoadNumbers) -> int | None:
+    """Return how many backends the load had at the same time in the measured phase, at most."""
+    rows = stored.telemetry(BackendsCollector.name)
+    if rows is None:
+        return None
+    began_ns, ended_ns = numbers.span_ns
+    is_in = (rows["backend_type"] == LOAD) & (rows["time_ns"] > began_ns)
+    is_in &= rows["time_ns"] <= ended_ns
+    return int(rows["processes"][is_in].max()) if is_in.any() else None
 
 
 _PERCENTS = {"p50": 50.0, "p95": 95.0, "p99": 99.0}

@@ -188,6 +188,7 @@ def _below(
 
 def _lines(findings: ExperimentFindings, compared: CompareFindings) -> Iterator[LabelledLine]:
     """Yield the lines of the first screen. The text has the details of some of them."""
+    yield from _pooled(compared)
     yield from first_lines(findings, _weakened(compared))
     valid = quantities.counted(findings.runs_total, "run")
     said = f"{quantities.counted(compared.rounds, 'round')}, {findings.runs_valid} of {valid} valid"
@@ -196,6 +197,26 @@ def _lines(findings: ExperimentFindings, compared: CompareFindings) -> Iterator[
         count = quantities.counted(len(compared.confounds), "confound")
         yield LabelledLine("confounds", f"{count}: {compared.confounds[0]}", "doubt", "full")
     yield LabelledLine("stopped", compared.stopped_by)
+
+
+def _pooled(compared: CompareFindings) -> Iterator[LabelledLine]:
+    """Yield what each variant costs the server and its pooler, if one of them has a pooler."""
+    known = [(variant, variant.served) for variant in compared.variants if variant.served]
+    if not any(served.pooler_cpu for _, served in known):
+        return
+    for variant, served in known:
+        cpu = variant.metrics.get("cpu_per_tx")
+        parts = ((cpu, "server"), (served.pooler_cpu, "pooler"), (served.whole_cpu, "both"))
+        said = [
+            f"{numbers.estimate_text(value, with_unit=True)} {where}"
+            for value, where in parts
+            if value
+        ]
+        sessions = served.session_count_max
+        count = "" if sessions is None else f"{quantities.counted(sessions, 'server session')}; "
+        failed = f"{numbers.value_text(served.failed)} failed a run"
+        words = f"CPU a transaction: {', '.join(said)}; " if said else ""
+        yield LabelledLine("costs", f"{variant.name}: {count}{words}{failed}")
 
 
 def _weakened(compared: CompareFindings) -> str:

@@ -85,6 +85,10 @@ def _served(served: VariantMeans) -> Document:
         "completed_by_client_min": _json(served.completed_min),
         "completed_by_client_max": _json(served.completed_max),
         "gini": _json(served.gini),
+        "failed": served.failed.to_json(),
+        "server_sessions_max": served.session_count_max,
+        "pooler_cpu_ms": _json(served.pooler_cpu),
+        "server_and_pooler_cpu_ms": _json(served.whole_cpu),
     }
 
 
