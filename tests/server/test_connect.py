@@ -198,7 +198,7 @@ def test_a_connection_is_closed_when_its_settings_are_interrupted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Interrupted(Stub):
-        info = SimpleNamespace(backend_pid=1, encoding="utf-8", server_version=150000)
+        info = SimpleNamespace(backend_pid=1, server_version=150000, parameter_status=str)
 
         def execute(self, query: object, parameters: object = None) -> None:
             raise KeyboardInterrupt

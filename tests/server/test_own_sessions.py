@@ -7,6 +7,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from tests.fixtures.clusters import connection, run_sql, scalar
+from tests.fixtures.command import Command, server_options
 from tests.fixtures.poolers import Pooler
 
 from pgdyno.errors import ServerError
@@ -92,3 +93,32 @@ def test_no_statement_of_ours_is_compiled_whatever_the_database_wants(
             [(can_compile,)] = session.execute("SELECT pg_jit_available()")
             libraries = Path(f"/proc/{session.info.backend_pid}/maps").read_text()
         assert ("llvmjit" in libraries) == can_compile, "what is compiled would be noticed"
+
+
+@pytest.mark.parametrize("encoding", ["SJIS", "EUC_TW", "SQL_ASCII"])
+def test_texts_of_a_database_are_read_whatever_encoding_it_sets(
+    encoding: str, database: Target, pgdyno: Command, tmp_path: Path
+) -> None:
+    run_sql(database, 'CREATE TABLE "größe" (a int)')
+    run_sql(database, f"ALTER DATABASE {database.database} SET client_encoding = '{encoding}'")
+    with connect(database, verb="test") as session:
+        named = session.execute("SELECT relname::text FROM pg_class WHERE relname ~ '^gr.+e$'")
+        assert named.fetchone() == ("größe",)
+    here = server_options(database)
+    for words in (
+        ("doctor",),
+        ("capture", "--duration", "2s", "-o", str(tmp_path / "some.capture")),
+    ):
+        said = pgdyno(*words, *here)
+        assert said.code == 0, said.err
+
+
+def test_views_of_extensions_are_read_though_the_database_restricts_views(
+    database: Target,
+) -> None:
+    run_sql(database, "CREATE VIEW seen AS SELECT 1 AS a")
+    restriction = "restrict_nonsystem_relation_kind"
+    if scalar(database, f"SELECT count(*) FROM pg_settings WHERE name = '{restriction}'"):
+        run_sql(database, f"ALTER DATABASE {database.database} SET {restriction} = 'view'")
+    with connect(database, verb="test") as session:
+        assert session.execute("SELECT a FROM public.seen").fetchone() == (1,)

@@ -54,13 +54,14 @@ _OWN_SETTINGS = {
     "default_transaction_deferrable": "off",
     "client_min_messages": "warning",
 }
-# No limit for idle or long sessions ends ours while they wait for the next sample. These settings
-# are not in every version.
+# No limit for idle or long sessions ends ours while they wait for the next sample, and the views of
+# extensions can be read. These settings are not in every version.
 _UNLESS_UNKNOWN = {
     "jit": "off",
     "idle_session_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
     "transaction_timeout": "0",
+    "restrict_nonsystem_relation_kind": "",
 }
 # If the settings of the load let every statement be compiled, ours would take seconds. The setting
 # is not a start-up option, because poolers refuse these, and `showing_jit` resets it. A transaction
@@ -440,7 +441,14 @@ def _opened(target: Target, application_name: str) -> Connection:
             parameters["password"] = password_of(command)
         try:
             with without_pg_environment():
-                connection = _begun({**parameters, "application_name": application_name})
+                connection = _begun(
+                    {
+                        **parameters,
+                        "application_name": application_name,
+                        # The database may set one that lacks characters or that Python lacks.
+                        "client_encoding": "UTF8",
+                    }
+                )
             return _made_ready(connection, target)
         except (psycopg.Error, UnicodeError) as error:
             if isinstance(error, UnicodeError):
@@ -466,8 +474,9 @@ def _made_ready(connection: Connection, target: Target) -> Connection:
     connection.prepare_threshold = None
     connection.cursor_factory = _Cursor
     connection.target = target
-    if connection.info.encoding == "ascii":
-        # In a database without an encoding (SQL_ASCII), psycopg would give bytes for texts.
+    if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
+        # Without an encoding, texts may have any bytes, which the server would refuse as UTF-8.
+        connection.execute("SET client_encoding = SQL_ASCII")
         # 0: every type that has no loader, such as regclass.
         for name in ("text", "varchar", "name", "bpchar", '"char"', 0):
             connection.adapters.register_loader(name, _AnyText)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from pgdyno.features.tune.review_conf import conf_of, proposals
 from pgdyno.features.tune.review_text import rules_text, text_of
 from pgdyno.features.tune.server_settings import read_file
 from pgdyno.server.scratch import ScratchCluster
+from pgdyno.spec.setting_rules import snapshot
 
 GB, MB = 1 << 30, 1 << 20
 # The settings that the two-machine test of 2017 published.
@@ -128,6 +130,24 @@ def test_a_contradiction_is_found(
     asked = text.replace("\n", "; ")
     figure(f"settings: {asked}", truth=f"{setting}: ... {words} ...", seen=what)
     assert any(words in reason.seen for reason in reasons), reasons
+
+
+def test_every_file_of_lowest_and_highest_values_is_reviewed(tmp_path: Path) -> None:
+    draw = random.Random(41)
+    for major in (14, 18, 18, 18) * 10:
+        bounds = {
+            rule.name: draw.choice((rule.low, rule.high))
+            for rule in snapshot(major).values()
+            if rule.vartype in ("integer", "real")
+        }
+        chosen = draw.sample(sorted(bounds), draw.choice((3, 30, len(bounds))))
+        text = "".join(f"{name} = '{bounds[name]}'\n" for name in chosen)
+        assert said(reviewed(tmp_path, text, major=major)), text
+
+
+def test_a_vacuum_to_which_written_pages_cost_nothing_is_not_called_slow(tmp_path: Path) -> None:
+    text = "vacuum_cost_page_dirty = 0\nautovacuum_naptime = 10min\n"
+    assert "autovacuum_naptime" not in said(reviewed(tmp_path, text))
 
 
 def test_a_wrong_line_is_refused_with_its_number(tmp_path: Path) -> None:

@@ -228,9 +228,10 @@ def _vacuum_pace(server: ServerSeen) -> Iterator[Contradiction]:
     limit = server.number("autovacuum_vacuum_cost_limit")
     limit = server.number("vacuum_cost_limit") if limit < 0 else limit
     pause_s = server.duration_ms("autovacuum_naptime") / 1000
-    if not delay_ms or not server.is_on("autovacuum"):
+    cost = server.number("vacuum_cost_page_dirty")
+    if not delay_ms or not cost or not server.is_on("autovacuum"):
         return
-    pages = limit / server.number("vacuum_cost_page_dirty") * 1000 / delay_ms
+    pages = limit / cost * 1000 / delay_ms
     written_bytes = int(8192 * pages)
     if written_bytes <= _SLOW_VACUUM_BYTES and pause_s >= _LONG_PAUSE_S:
         yield Contradiction(
