@@ -157,6 +157,50 @@ def test_places_are_those_of_the_file_of_passwords_and_no_password_is_shown(
     assert typed(f"pgdyno watch -d se{TAB}", tmp_path) == ["watch", "-d", "se"]
 
 
+# What may stand where the file of passwords should be.
+ODD_FILES = {
+    "a pipe": lambda path: os.mkfifo(path),
+    "a folder": lambda path: path.mkdir(),
+    "a device": lambda path: path.symlink_to("/dev/zero"),
+    "without rights": lambda path: (path.write_text("db2:1:b:c:p\n"), path.chmod(0)),
+    "10 MB of lines": lambda path: path.write_text("db2:1:b:c:p\n" * 800_000),
+    "one line of 10 MB": lambda path: path.write_text("db2:" * 2_500_000),
+    "not UTF-8": lambda path: path.write_bytes(b"\xff\xfe:1:b:c:p\n\0\0:::::\xc3\n"),
+    "controls": lambda path: path.write_text(
+        "".join(
+            f"db{mark}:54{mark}:b{mark}:c{mark}:p\n"
+            for mark in ("\x1b[31m", "\x07", "\r", "\x9b2J", "\u202e", "\u200b", "\x7f", "a\tb")
+        )
+    ),
+    "quotes": lambda path: path.write_text("db'\"$(touch made)`touch made`;x:1:b:c:p\n"),
+}
+
+
+@pytest.mark.parametrize("shell", TAB_SHELLS)
+@pytest.mark.parametrize("kind", ODD_FILES)
+def test_an_odd_file_of_passwords_keeps_nobody_waiting_and_controls_no_terminal(
+    kind: str, shell: str, scripts: Path, tmp_path: Path
+) -> None:
+    ODD_FILES[kind](tmp_path / "pgpass")
+    asked = "_pgdyno_candidates watch -h ''; _pgdyno_candidates watch service="
+    if shell == "fish":
+        asked = "complete -C 'pgdyno watch -h '; complete -C 'pgdyno watch service='"
+    begin = f"autoload -Uz compinit; compinit -u -d {tmp_path}/dump\n" if shell == "zsh" else ""
+    variables = {"PGPASSFILE": f"{tmp_path}/pgpass", "PGSERVICEFILE": f"{tmp_path}/pgpass"}
+    done = subprocess.run(
+        [shell, "-c", f"{begin}source {scripts / shell}\n{asked}"],
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+        timeout=20,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "LC_ALL": "C.UTF-8", **variables},
+    )
+    shown = done.stdout.decode(errors="replace")
+    assert [letter for letter in shown if not letter.isprintable() and letter not in "\t\n"] == []
+    assert len(shown) < 1000
+    assert not (tmp_path / "made").exists()
+
+
 def test_the_setting_within_a_quoted_variant_is_completed(
     typed: Typed, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

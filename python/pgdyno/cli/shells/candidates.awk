@@ -4,26 +4,35 @@
 # Input: lines of `pgdyno completion`, separated by tabs:
 #   V verb meaning | O verb names values meaning | A verb place values | S setting | B builtin meaning
 # Environment: PGDYNO_WORDS, the words after "pgdyno" up to the cursor, each followed by \037.
+# Names of others stand in files. What moves the cursor of a terminal, or the direction of its text,
+# is not offered: bytes, because the locale is C.
 function offer(value, meaning) {
-  if (index(value, begun) == 1 && value != "") print lead value "\t" meaning
+  if (index(value, begun) != 1 || value == "" || length(value) > 500) return
+  if ((value meaning) ~ /[^\040-\176\200-\377]|\302[\200-\237]|\342(\200[\213-\217\252-\256]|\201[\246-\251])/) return
+  print lead value "\t" meaning
+}
+# Puts the next line of a file of the user into `line`; a file without an end is read in part.
+function is_line(path) {
+  return reads++ < 20000 && (getline line < path) > 0
 }
 function is_file(path) {
   gsub(/\047/, "\047\"\047\"\047", path)
   return system("[ -f \047" path "\047 ]") == 0
 }
-function results(    store, line, part, kept, i) {
+function results(    store, part, kept, i, about_it) {
   store = ENVIRON["PGDYNO_STORE"] == "" ? "pgdyno-runs" : ENVIRON["PGDYNO_STORE"]
   for (i = 2; i < count; i++) if (word[i] == "--store") store = word[i + 1]
   kept = 0
   # A pipe would never end.
-  if (is_file(store "/.index")) while ((getline line < (store "/.index")) > 0) {
+  if (is_file(store "/.index")) while (is_line(store "/.index")) {
     split(line, part, "\t")
-    if (index(part[1], begun) == 1) found[++kept] = part[1] "\t" part[3] " " part[4]
-    if (part[4] != "" && begun != "" && index(part[4], begun) == 1)
-      found[++kept] = part[4] "\t#" part[1] " " part[3]
+    if (index(part[1], begun) == 1) { found[++kept] = part[1]; about_it[kept] = part[3] " " part[4] }
+    if (begun != "" && index(part[4], begun) == 1) {
+      found[++kept] = part[4]; about_it[kept] = "#" part[1] " " part[3]
+    }
   }
   offer("last", "the newest result")
-  for (i = kept; i > 0 && i > kept - 500; i--) print lead found[i]
+  for (i = kept; i > 0 && i > kept - 500; i--) offer(found[i], about_it[i])
 }
 # The last setting of "name: setting=value; setting".
 function variants(    i) {
@@ -32,7 +41,7 @@ function variants(    i) {
   split("bin data-dir pooler version", own, " ")
   for (i = 1; i in own; i++) offer(own[i] "=", "")
 }
-function services(    path, line) {
+function services(    path) {
   path = ENVIRON["PGSERVICEFILE"] == "" ? ENVIRON["HOME"] "/.pg_service.conf" : ENVIRON["PGSERVICEFILE"]
   start = "service="
   if (word[count - 1] == "=" || word[count] == "=") start = ""
@@ -40,10 +49,10 @@ function services(    path, line) {
     if (line ~ /^\[[^]]+\]/) offer(start substr(line, 2, index(line, "]") - 2), "")
 }
 # Hosts, ports, databases or users of the file of passwords: a field of its lines, not the last.
-function places(field,    path, line, part) {
+function places(field,    path, part) {
   path = ENVIRON["PGPASSFILE"] == "" ? ENVIRON["HOME"] "/.pgpass" : ENVIRON["PGPASSFILE"]
-  if (is_file(path)) while ((getline line < path) > 0)
-    if (line !~ /^#/ && line !~ /\\/ && split(line, part, ":") > 4 && part[field] != "*" && !(part[field] in shown)) {
+  if (is_file(path)) while (is_line(path))
+    if (line !~ /^#/ && length(line) < 5000 && line !~ /\\/ && split(line, part, ":") > 4 && part[field] != "*" && !(part[field] in shown)) {
       shown[part[field]]; offer(part[field], "")
     }
 }
