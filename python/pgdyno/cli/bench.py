@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from pgdyno.cli import load_options, options, output, wanted
-from pgdyno.cli.headings import LOAD, under
 from pgdyno.cli.load_options import LoadVerb
+from pgdyno.cli.option_table import table
 from pgdyno.errors import SpecError
 
 if wanted.body(__name__):
@@ -16,38 +16,22 @@ if wanted.body(__name__):
     from pgdyno.cli.measure import measure
     from pgdyno.spec.experiment import BenchDesign
 
-_option = under(LOAD)
-
 
 @click.command("bench", cls=LoadVerb, short_help="Measure one run.")
 @options.connection
 @load_options.clients
-@_option(
-    "-T",
-    "--duration",
-    "--time",
-    metavar="TIME",
-    help="Duration of the run (default 60s).",
-    first=True,
-)
-@_option(
-    "-t",
-    "--transactions",
-    type=click.IntRange(min=1),
-    help="Number of transactions of each client, instead of -T.",
-)
-@_option(
-    "--quick",
-    is_flag=True,
-    help="First look: one run of 10 s with 1 s of warm-up, without resetting the data.",
-)
+@table("""
+    Load
+    -T --duration --time TIME *  Duration of the run (default 60s).
+    -t --transactions N:1..  Number of transactions of each client, instead of -T.
+    --quick  First look: one run of 10 s with 1 s of warm-up, without resetting the data.
+""")
 @load_options.rate
-@_option(
-    "-L",
-    "--latency-limit",
-    metavar="TIME",
-    help="Latency above which a transaction counts as late: a number in ms, or a time such as 2s.",
-)
+@table("""
+    Load
+    -L --latency-limit TIME
+        Latency above which a transaction counts as late: a number in ms, or a time such as 2s.
+""")
 @load_options.one_server
 def command(**given: Any) -> int:
     """Measure one run: throughput, latency percentiles, where the time goes.

@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from pgdyno.cli import load_options, options, wanted
-from pgdyno.cli.headings import COMPARED, LOAD, under
+from pgdyno.cli.headings import COMPARED
 from pgdyno.cli.load_options import LoadVerb
+from pgdyno.cli.option_table import table
 from pgdyno.cli.program_help import own_defaults
 from pgdyno.cli.unused_options import refuse_without_effect
 from pgdyno.errors import SpecError
@@ -23,61 +24,30 @@ if wanted.body(__name__):
     from pgdyno.spec.variant import Variant
     from pgdyno.spec.variant_text import variant_from
 
-_compared, _option = under(COMPARED), under(LOAD)
-
 
 @click.command("compare", cls=LoadVerb, short_help="Compare variants: is B better than A?")
 @options.connection
-@_compared(
-    "--variant",
-    "variants",
-    multiple=True,
-    required=True,
-    metavar="VARIANT",
-    help='Variant as "NAME: KEY=VALUE; ...". The first variant is the reference.',
-    first=True,
-)
-@_compared("--aa", is_flag=True, help="Allow equal variants (A/A test: shows the noise).")
-@_compared(
-    "--metric",
-    type=click.Choice(metric_names()),
-    help=f"Metric that decides (default tps; {own_defaults()}; p99 with --rate).",
-    first=True,
-)
-@_compared(
-    "--precision",
-    metavar="SHARE",
-    help="Stop when the interval is at most +- this share, such as 3%.",
-    first=True,
-)
-@_compared(
-    "--margin",
-    default="2%",
-    metavar="SHARE",
-    help=('Differences smaller than this count as "no difference" (default 2%).'),
-)
-@_compared(
-    "--budget",
-    metavar="TIME",
-    help="Time from the command to the answer, with creating and loading (default 30min).",
-    first=True,
-)
-@_compared(
-    "--rounds",
-    type=click.IntRange(3, 1000),
-    metavar="N",
-    help="Number of rounds, without an early end and without a budget.",
+@table(
+    f"""
+    Comparison
+    --variant (variants) VARIANT ... *
+        Variant as "NAME: KEY=VALUE; ...". The first variant is the reference.
+    --aa  Allow equal variants (A/A test: shows the noise).
+    --metric {"|".join(metric_names())} *
+        Metric that decides (default tps; {own_defaults()}; p99 with --rate).
+    --precision SHARE *  Stop when the interval is at most +- this share, such as 3%.
+    --margin SHARE =2%  Differences smaller than this count as "no difference" (default 2%).
+    --budget TIME *  Time from the command to the answer, with creating and loading (default 30min).
+    --rounds N:3..1000  Number of rounds, without an early end and without a budget.
+    """,
+    variants={"required": True},
 )
 @options.price_of_loss(COMPARED)
 @load_options.clients
-@_option(
-    "-T",
-    "--duration",
-    "--time",
-    metavar="TIME",
-    help="Duration of each run (default 5s).",
-    first=True,
-)
+@table("""
+    Load
+    -T --duration --time TIME *  Duration of each run (default 5s).
+""")
 @load_options.rate
 @load_options.variants
 def command(**given: Any) -> int:

@@ -11,6 +11,7 @@ import click
 
 from pgdyno.cli import options, output, wanted
 from pgdyno.cli.headings import Verb
+from pgdyno.cli.option_table import table
 from pgdyno.errors import SpecError
 from pgdyno.store.files import FORMS, Form
 
@@ -29,33 +30,16 @@ _RUNS = "runs"
 
 @click.command("export", cls=Verb, short_help="Write the runs of a result as CSV, JSON or Parquet.")
 @click.argument("result", default="last")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMS),
-    default="csv",
-    help="Format of the output (default csv).",
-)
-@click.option(
-    "--table",
-    "name",
-    default=_RUNS,
-    metavar="NAME",
-    help="Table to write: runs (default), or a table of each run such as intervals or waits.",
-)
-@click.option(
-    "-o",
-    "--output",
-    "file",
-    type=click.Path(path_type=Path),
-    help="File to write (default: standard output).",
-)
-@click.option(
-    "--raw",
-    is_flag=True,
-    help="Leave texts in CSV as they are. Without it, a text that begins with =, +, -, @, a tab or"
-    " a line end begins with a single quote, so that no spreadsheet takes it for a formula.",
-)
+@table(f"""
+    Options
+    --format (form) {"|".join(FORMS)} =csv *  Format of the output (default csv).
+    --table (name) NAME ={_RUNS} *
+        Table to write: runs (default), or a table of each run such as intervals or waits.
+    -o --output (file) PATH *  File to write (default: standard output).
+    --raw *
+        Leave texts in CSV as they are. Without it, a text that begins with =, +, -, @, a tab or a
+        line end begins with a single quote, so that no spreadsheet takes it for a formula.
+""")
 @options.store_option
 def command(
     result: str, form: Form, name: str, file: Path | None, raw: bool, store: Path | None

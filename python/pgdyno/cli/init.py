@@ -11,10 +11,11 @@ from typing import Any, cast
 import click
 
 from pgdyno.cli import options, output, wanted
-from pgdyno.cli.headings import ANSWER, LOADING, TABLES, Verb, under
+from pgdyno.cli.headings import LOADING, TABLES, Verb
 from pgdyno.cli.init_kind import INIT_KINDS, ComparedCopy
 from pgdyno.cli.kind_options import decorator_of, kind_help
 from pgdyno.cli.load_options import HOSTS_HELP
+from pgdyno.cli.option_table import table
 from pgdyno.cli.unused_options import refuse_without_effect
 from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.errors import RefusedError, SpecError
@@ -47,7 +48,12 @@ if wanted.body(__name__):
 
 DEFAULT = "pgbench"
 """The kind of dataset that `init` loads if the command names none."""
-_loading = under(LOADING)
+
+
+_no_check = table("""
+    Loading
+    --no-check  Do not check the loaded data.
+""")
 
 
 def command_for(name: str) -> Verb:
@@ -71,43 +77,25 @@ def command_for(name: str) -> Verb:
         *(INIT_KINDS[name].options() if name in INIT_KINDS else ()),
         options.connection,
         decorator_of(kind.options, TABLES),
-        _loading(
-            "-j",
-            "--load-jobs",
-            type=click.IntRange(1, 64),
-            help=f"Number of connections that load {kind.jobs_help}",
-            first=True,
-        ),
-        _loading("--hosts", metavar="HOSTS", help=HOSTS_HELP),
+        table(f"""
+            Loading
+            -j --load-jobs N:1..64 *  Number of connections that load {kind.jobs_help}
+            --hosts HOSTS  {HOSTS_HELP}
+        """),
         decorator_of(kind.loading, LOADING),
-        _loading(
-            "--restart",
-            is_flag=True,
-            help="Discard an interrupted load and start again.",
-            first=True,
-        ),
-        *(
-            [_loading("--no-check", is_flag=True, help="Do not check the loaded data.")]
-            * kind.has_conditions
-        ),
-        _loading("--skip-space-check", is_flag=True, help="Load even if the disk seems too small."),
-        under(ANSWER)(
-            "--print-sql",
-            is_flag=True,
-            help="Print every statement that init may send, and exit.",
-            first=True,
-        ),
-        under(ANSWER)(
-            "--dry-run",
-            is_flag=True,
-            help="Print rows and bytes of the load, on each node of a cluster, and exit.",
-            first=True,
-        ),
-        under(ANSWER)(
-            "--probe",
-            is_flag=True,
-            help="With --dry-run: estimate the time from two small loads in a new schema.",
-        ),
+        table("""
+            Loading
+            --restart *  Discard an interrupted load and start again.
+        """),
+        *([_no_check] * kind.has_conditions),
+        table("""
+            Loading
+            --skip-space-check  Load even if the disk seems too small.
+            Answer
+            --print-sql *  Print every statement that init may send, and exit.
+            --dry-run *  Print rows and bytes of the load, on each node of a cluster, and exit.
+            --probe  With --dry-run: estimate the time from two small loads in a new schema.
+        """),
         options.confirm,
         options.json_option,
         options.quiet,

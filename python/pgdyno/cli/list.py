@@ -12,7 +12,8 @@ from textwrap import fill
 import click
 
 from pgdyno.cli import options, output
-from pgdyno.cli.headings import ANSWER, Verb, under
+from pgdyno.cli.headings import Verb
+from pgdyno.cli.option_table import table
 from pgdyno.errors import StoreError
 from pgdyno.quantities import counted, validity_words
 from pgdyno.report.result_kind import RESULTS
@@ -24,7 +25,10 @@ _LINES_MAX = 24
 
 @click.command("list", cls=Verb, short_help="List all results.")
 @options.store_option
-@under(ANSWER)("--all", "show_all", is_flag=True, help="Print all results, not only the newest.")
+@table("""
+    Answer
+    --all (show_all)  Print all results, not only the newest.
+""")
 @options.json_option
 def command(store: Path | None, json_to: str | None, show_all: bool) -> int:
     """Print each result: number, time, verb, runs, and its answer.

@@ -7,233 +7,12 @@ from textwrap import wrap
 import click
 
 from pgdyno.cli import options
-from pgdyno.cli.headings import BEFORE, LOAD, Headed, Verb, under
-from pgdyno.cli.options import Command, allow_write, apply, confirm, confirm_memory
+from pgdyno.cli.headings import LOAD, Headed, Verb
+from pgdyno.cli.option_table import table, together
 from pgdyno.cli.output import data
 from pgdyno.cli.program_help import client_options, clients_by_size, program_field
 from pgdyno.engine.engine_facts import BuiltinFacts, OptionFacts, engine_facts
 from pgdyno.errors import PgdynoError
-
-
-def one_server(command: Command) -> Command:
-    """Add the options that every verb with a load has."""
-    return apply(command, *_LOADED, *_CARRIED_OUT)
-
-
-def variants(command: Command) -> Command:
-    """Add the options of `one_server`, and those for changing settings of a server."""
-    return apply(command, *_LOADED, options.changing, *_CARRIED_OUT)
-
-
-def clients(command: Command) -> Command:
-    """Add the number of clients, for verbs with one number."""
-    return apply(
-        command,
-        under(LOAD)(
-            "-c",
-            "--clients",
-            "--client",
-            *client_options(),
-            type=click.IntRange(1, 100_000),
-            help=f"Number of clients (default 1; {clients_by_size()}).",
-            first=True,
-        ),
-    )
-
-
-def connections(command: Command) -> Command:
-    """Add the options for the connections of the load."""
-    option = under(LOAD)
-    return apply(
-        command,
-        option(
-            "--idle",
-            type=click.IntRange(0, 1_000_000),
-            help="Number of idle connections, in addition to those of the clients (default 0).",
-        ),
-        option(
-            "--active",
-            "--connections",
-            type=click.IntRange(min=1),
-            help="Number of connections that the clients share (default: one per client).",
-        ),
-        option(
-            "--connect-rate",
-            type=float,
-            metavar="N",
-            help="Highest number of new connections per second (default: no limit).",
-        ),
-        option("-C", "--connect", is_flag=True, help="Open a new connection for each transaction."),
-        option(
-            "--servers-in-turns",
-            is_flag=True,
-            help="Load all servers of -h a,b,c: each new connection goes to the next server."
-            " Without this option the list is for failover: all connections go to one server.",
-        ),
-    )
-
-
-def programs(command: Command) -> Command:
-    """Add the options for the built-ins that clients run."""
-    option = under(LOAD)
-    return apply(
-        command,
-        option(
-            "-b",
-            "--builtin",
-            multiple=True,
-            metavar="NAME[@W]",
-            callback=_list_builtins,
-            help="Built-in script or capture file, and its weight; -b list shows the built-ins.",
-            first=True,
-        ),
-        option(
-            "--read-only",
-            is_flag=True,
-            help="With a capture: run only the read-only transactions.",
-        ),
-        option(
-            "--only",
-            multiple=True,
-            metavar="STATEMENT",
-            help="With a capture: run only these statements, by number or a part of their text.",
-        ),
-        option(
-            "--without",
-            multiple=True,
-            metavar="STATEMENT",
-            help="With a capture: leave these statements out, by number or a part of their text.",
-        ),
-        option(
-            "--builtin-option",
-            multiple=True,
-            metavar="NAME=VALUE",
-            help="Option of the built-in program; -b list shows the options of each program.",
-        ),
-        option(
-            "--think-factor",
-            "think_ratio",
-            type=click.FloatRange(0.0, 1.0),
-            default=0.0,
-            help="Factor for the keying and think times of the program, such as 1 for the"
-            " specified times (default 0: no times).",
-        ),
-    )
-
-
-HOSTS_HELP = (
-    "Hosts that make the load: a,b,c (by ssh), tls://SCHEDULER:8786 (Dask), or local:N (N workers"
-    " on this host)."
-)
-
-
-def load_hosts(command: Command) -> Command:
-    """Add the option for the hosts that make the load."""
-    return apply(
-        command,
-        under(LOAD)(
-            "--hosts",
-            metavar="HOSTS",
-            help=HOSTS_HELP,
-        ),
-    )
-
-
-_script_file = under(LOAD)(
-    "-f",
-    "--file",
-    multiple=True,
-    metavar="FILE[@W]",
-    help="Script file and its weight.",
-    first=True,
-)
-
-
-def workload(command: Command) -> Command:
-    """Add the options for the clients' work, without their number."""
-    option, before = under(LOAD), under(BEFORE)
-    return apply(
-        load_hosts(programs(command)),
-        _script_file,
-        option("-S", "--select-only", is_flag=True, help="Same as -b select-only."),
-        option("-N", "--skip-some-updates", is_flag=True, help="Same as -b simple-update."),
-        option(
-            "-M",
-            "--protocol",
-            type=click.Choice(["simple", "extended", "prepared"]),
-            help="Query protocol (default simple; prepared for a built-in program that is not a"
-            " script).",
-        ),
-        option(
-            "-j",
-            "--threads",
-            "--jobs",
-            type=click.IntRange(1, 1024),
-            help="Number of threads (default: half the cores, at most 8).",
-        ),
-        option(
-            "-D", "--define", multiple=True, metavar="VAR=VALUE", help="Variable of the scripts."
-        ),
-        before(
-            "--warmup",
-            default="auto",
-            metavar="TIME",
-            help="Duration of the warm-up. auto: a pilot run finds it; bench takes a tenth of the"
-            " duration, 2 s to 10 s (default auto).",
-        ),
-        before(
-            "--reset",
-            type=click.Choice(["none", "vacuum", "restore"]),
-            default="vacuum",
-            help="How to reset the data before each run. vacuum: empty the history table, then"
-            " VACUUM what changed. restore: copy the database again. none: no reset (default"
-            " vacuum).",
-        ),
-        before(
-            "--no-check",
-            is_flag=True,
-            help="Do not check the consistency of the data after the load and after every run.",
-        ),
-        before(
-            "--cache",
-            type=click.Choice(["warm", "prewarm", "cold"]),
-            default="warm",
-            help=(
-                "State of the caches before each run. warm: as the previous run left them; filled"
-                " after a start of a scratch server. prewarm: pgdyno reads tables and indexes into"
-                " shared_buffers. cold: no file of the server is in memory; only on a scratch"
-                " server (default warm)."
-            ),
-        ),
-        option(
-            "--seed",
-            type=click.IntRange(min=0),
-            help=(
-                "Seed of the random number generator of the load (default 1). The order of runs is"
-                " drawn anew for each experiment."
-            ),
-        ),
-        option("--allow-shell", is_flag=True, help="Allow \\shell commands in the scripts."),
-        allow_write,
-        confirm,
-        confirm_memory,
-    )
-
-
-def rate(command: Command) -> Command:
-    """Add the rate of an open loop."""
-    return apply(
-        command,
-        under(LOAD)(
-            "-R",
-            "--rate",
-            metavar="RATE",
-            help="Transactions per second to offer (open loop), or phases such as"
-            " 500:30s,500-4000:60s,200. For a capture: 1x repeats the recorded rate second by"
-            " second, 2x doubles this rate, flat uses its mean.",
-            first=True,
-        ),
-    )
 
 
 def _list_builtins(
@@ -260,6 +39,99 @@ def _values_of(option: OptionFacts) -> str:
     if option.range is not None:
         return f"{option.range[0]} to {option.range[1]}"
     return ", ".join((f"{option.values[0]} (default)", *option.values[1:]))
+
+
+# The number of clients, for verbs with one number.
+clients = table(f"""
+    Load
+    {" ".join(("-c --clients --client", *client_options()))} N:1..100000 *
+        Number of clients (default 1; {clients_by_size()}).
+""")
+connections = table(
+    """
+    Load
+    --idle N:0..1000000
+        Number of idle connections, in addition to those of the clients (default 0).
+    --active --connections N:1..
+        Number of connections that the clients share (default: one per client).
+    --connect-rate N  Highest number of new connections per second (default: no limit).
+    -C --connect  Open a new connection for each transaction.
+    --servers-in-turns
+        Load all servers of -h a,b,c: each new connection goes to the next server. Without this
+        option the list is for failover: all connections go to one server.
+    """,
+    connect_rate={"type": float},
+)
+HOSTS_HELP = (
+    "Hosts that make the load: a,b,c (by ssh), tls://SCHEDULER:8786 (Dask), or local:N (N workers"
+    " on this host)."
+)
+rate = table("""
+    Load
+    -R --rate RATE *
+        Transactions per second to offer (open loop), or phases such as
+        500:30s,500-4000:60s,200. For a capture: 1x repeats the recorded rate second by second, 2x
+        doubles this rate, flat uses its mean.
+""")
+# The clients' work, without their number.
+workload = together(
+    table("""
+        Load
+        -f --file FILE[@W] ... *  Script file and its weight.
+        -S --select-only  Same as -b select-only.
+        -N --skip-some-updates  Same as -b simple-update.
+        -M --protocol simple|extended|prepared
+            Query protocol (default simple; prepared for a built-in program that is not a script).
+        -j --threads --jobs N:1..1024  Number of threads (default: half the cores, at most 8).
+        -D --define VAR=VALUE ...  Variable of the scripts.
+        Before each run
+        --warmup TIME =auto
+            Duration of the warm-up. auto: a pilot run finds it; bench takes a tenth of the
+            duration, 2 s to 10 s (default auto).
+        --reset none|vacuum|restore =vacuum
+            How to reset the data before each run. vacuum: empty the history table, then VACUUM what
+            changed. restore: copy the database again. none: no reset (default vacuum).
+        --no-check  Do not check the consistency of the data after the load and after every run.
+        --cache warm|prewarm|cold =warm
+            State of the caches before each run. warm: as the previous run left them; filled after a
+            start of a scratch server. prewarm: pgdyno reads tables and indexes into shared_buffers.
+            cold: no file of the server is in memory; only on a scratch server (default warm).
+        Load
+        --seed N:0..
+            Seed of the random number generator of the load (default 1). The order of runs is drawn
+            anew for each experiment.
+        --allow-shell  Allow \\shell commands in the scripts.
+    """),
+    options.allow_write,
+    options.confirm,
+    options.confirm_memory,
+    table(
+        f"""
+        Load
+        --hosts HOSTS  {HOSTS_HELP}
+        -b --builtin NAME[@W] ... *
+            Built-in script or capture file, and its weight; -b list shows the built-ins.
+        --read-only  With a capture: run only the read-only transactions.
+        --only STATEMENT ...
+            With a capture: run only these statements, by number or a part of their text.
+        --without STATEMENT ...
+            With a capture: leave these statements out, by number or a part of their text.
+        --builtin-option NAME=VALUE ...
+            Option of the built-in program; -b list shows the options of each program.
+        --think-factor (think_ratio) N:0.0..1.0 =0.0
+            Factor for the keying and think times of the program, such as 1 for the specified times
+            (default 0: no times).
+        """,
+        builtin={"callback": _list_builtins},
+    ),
+)
+_loaded = together(workload, connections, options.dataset, options.scratch)
+_carried_out = together(
+    options.watching, options.gates, options.progress, options.results, options.verbose
+)
+# What every verb with a load has, and what those have that change settings of a server.
+one_server = together(_loaded, _carried_out)
+variants = together(_loaded, options.changing, _carried_out)
 
 
 def program_options() -> list[Headed]:
@@ -297,7 +169,3 @@ class LoadVerb(Verb):
         headings = [getattr(parameter, "heading", None) for parameter in parameters]
         place = len(headings) - headings[::-1].index(LOAD)
         return [*parameters[:place], *added, *parameters[place:]]
-
-
-_LOADED = (workload, connections, options.dataset, options.scratch)
-_CARRIED_OUT = (options.watching, options.gates, options.progress, options.results, options.verbose)

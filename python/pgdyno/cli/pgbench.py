@@ -5,30 +5,10 @@ from __future__ import annotations
 import click
 
 from pgdyno.cli import output
-from pgdyno.cli.headings import ANSWER, LOAD, SERVER, TABLES, Headed, Verb
+from pgdyno.cli.headings import Verb
+from pgdyno.cli.option_table import table
 from pgdyno.engine.executable import engine_path
 from pgdyno.process.child import become
-
-# What a first user needs of pgbench's options; the engine reads them, and explains all of them.
-_FIRST = (
-    (TABLES, ("-i", "--initialize"), "", "Load pgbench's tables instead of a run."),
-    (TABLES, ("-s", "--scale"), "NUM", "Scaling factor: 100,000 accounts each."),
-    (LOAD, ("-c", "--client"), "NUM", "Number of clients (default 1)."),
-    (LOAD, ("-j", "--jobs"), "NUM", "Number of threads (default 1)."),
-    (LOAD, ("-T", "--time"), "SECONDS", "Duration of the run."),
-    (LOAD, ("-t", "--transactions"), "NUM", "Transactions of each client (default 10)."),
-    (LOAD, ("-S", "--select-only"), "", "Only SELECT."),
-    (LOAD, ("-f", "--file"), "FILE[@W]", "Run a script of your own, with weight W."),
-    (LOAD, ("-M", "--protocol"), "NAME", "simple, extended or prepared (default simple)."),
-    (LOAD, ("-R", "--rate"), "NUM", "Transactions per second, instead of as many as possible."),
-    (LOAD, ("-n", "--no-vacuum"), "", "No VACUUM before the run."),
-    (ANSWER, ("-P", "--progress"), "SECONDS", "Print the progress so often."),
-    (ANSWER, ("-r", "--report-per-command"), "", "Print the latency of each statement."),
-    (ANSWER, ("--percentiles",), "", "Print percentiles of the latency (only pgdyno)."),
-    (SERVER, ("-h", "--host"), "HOST", "Host of the server, or folder of its socket."),
-    (SERVER, ("-p", "--port"), "PORT", "Port of the server."),
-    (SERVER, ("-U", "--username"), "ROLE", "Role to connect as."),
-)
 
 
 class _DropIn(Verb):
@@ -51,6 +31,30 @@ class _DropIn(Verb):
     options_metavar="[OPTION]...",
 )
 @click.argument("arguments", nargs=-1, metavar="[DBNAME]")
+# What a first user needs of pgbench's options; the engine reads them, and explains all of them.
+@table("""
+    Tables
+    -i --initialize *  Load pgbench's tables instead of a run.
+    -s --scale NUM *  Scaling factor: 100,000 accounts each.
+    Load
+    -c --client NUM *  Number of clients (default 1).
+    -j --jobs NUM *  Number of threads (default 1).
+    -T --time SECONDS *  Duration of the run.
+    -t --transactions NUM *  Transactions of each client (default 10).
+    -S --select-only *  Only SELECT.
+    -f --file FILE[@W] *  Run a script of your own, with weight W.
+    -M --protocol NAME *  simple, extended or prepared (default simple).
+    -R --rate NUM *  Transactions per second, instead of as many as possible.
+    -n --no-vacuum *  No VACUUM before the run.
+    Answer
+    -P --progress SECONDS *  Print the progress so often.
+    -r --report-per-command *  Print the latency of each statement.
+    --percentiles *  Print percentiles of the latency (only pgdyno).
+    Server
+    -h --host HOST *  Host of the server, or folder of its socket.
+    -p --port PORT *  Port of the server.
+    -U --username ROLE *  Role to connect as.
+""")
 @click.option("--help-all", is_flag=True, help="Print pgbench's own help, with all options.")
 def command(arguments: list[str]) -> None:
     """Do what pgbench 18 does, with the same options, output and exit codes.
@@ -58,11 +62,3 @@ def command(arguments: list[str]) -> None:
     `pgdyno help pgbench` lists all options, with the differences.
     """
     become([engine_path(), "pgbench", *arguments])
-
-
-command.params[1:1] = [
-    Headed(
-        names, heading=heading, first=True, is_flag=not value, metavar=value or None, help=meaning
-    )
-    for heading, names, value, meaning in _FIRST
-]

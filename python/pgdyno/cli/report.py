@@ -11,6 +11,7 @@ import click
 
 from pgdyno.cli import options, output, wanted
 from pgdyno.cli.headings import Verb
+from pgdyno.cli.option_table import table
 from pgdyno.errors import SpecError
 from pgdyno.process import signals
 
@@ -29,14 +30,14 @@ _FORMS = {".html": "html", ".htm": "html", ".md": "md", ".json": "json"}
 @click.command("report", cls=Verb, short_help="Write a result as HTML page or Markdown.")
 @click.argument("result", default="last")
 @options.store_option
-@click.option(
-    "-o",
-    "--output",
-    "file",
-    type=click.Path(path_type=Path),
-    help="File to write: .html, .md or .json (default: in the result's folder).",
+@table(
+    """
+    Options
+    -o --output (file) PATH *  File to write: .html, .md or .json (default: in the result's folder).
+    --md (form) *  Write Markdown, with pictures next to it.
+    """,
+    form={"flag_value": "md"},
 )
-@click.option("--md", "form", flag_value="md", help="Write Markdown, with pictures next to it.")
 def command(result: str, store: Path | None, file: Path | None, form: str | None) -> int:
     """Write the report and print its path. RESULT is a number, a name, a folder, or `last`.
 

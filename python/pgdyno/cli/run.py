@@ -10,6 +10,7 @@ import click
 
 from pgdyno.cli import options, output, wanted
 from pgdyno.cli.headings import Verb
+from pgdyno.cli.option_table import table
 from pgdyno.cli.unused_options import refuse_without_effect
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.user_file import read_text
@@ -34,17 +35,12 @@ _ON_SCRATCH = "scratch"
 
 @click.command("run", cls=Verb, short_help="Run an experiment from a file.")
 @click.argument("spec", required=False, type=click.Path(path_type=Path))
-@click.option(
-    "--resume", metavar="RESULT", help="Continue an interrupted experiment: its number, or last."
-)
-@click.option(
-    "--budget", metavar="TIME", help="Longest duration of a comparison; overrides the file."
-)
-@click.option(
-    "--dsn",
-    metavar="CONNINFO",
-    help="With --resume: server to use (default: that of the experiment).",
-)
+@table("""
+    Options
+    --resume RESULT *  Continue an interrupted experiment: its number, or last.
+    --budget TIME *  Longest duration of a comparison; overrides the file.
+    --dsn CONNINFO *  With --resume: server to use (default: that of the experiment).
+""")
 @options.allow_write
 @options.confirm
 @options.confirm_memory

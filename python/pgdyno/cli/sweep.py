@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from pgdyno.cli import load_options, options, wanted
-from pgdyno.cli.headings import LOAD, under
 from pgdyno.cli.load_options import LoadVerb
+from pgdyno.cli.option_table import table
 from pgdyno.cli.program_help import type_targets
 from pgdyno.errors import SpecError
 from pgdyno.quantities import is_whole
@@ -26,58 +26,22 @@ if wanted.body(__name__):
 # `auto` stops doubling at this number of clients for each core. Throughput falls before it.
 _CLIENTS_A_CORE = 32
 
-_option = under(LOAD)
-
 
 @click.command("sweep", cls=LoadVerb, short_help="Measure the load curve: peak and knee.")
 @options.connection
-@_option(
-    "-c",
-    "--clients",
-    "--client",
-    "--terminals",
-    "levels",
-    default="auto",
-    metavar="LEVELS",
-    help="Numbers of clients, such as 1,2,4. auto: double the number until throughput falls"
-    " (default auto).",
-)
-@_option(
-    "-T",
-    "--duration",
-    "--time",
-    default="5s",
-    metavar="TIME",
-    help="Duration of each run (default 5s).",
-    first=True,
-)
-@_option(
-    "--rounds",
-    type=click.IntRange(1, 100),
-    default=3,
-    help="Number of runs per level (default 3).",
-)
-@_option(
-    "--knee-duration",
-    default="30s",
-    metavar="TIME",
-    help="Duration of the detailed run at the knee (default 30s).",
-)
-@_option(
-    "--slo",
-    metavar="NAME=TIME",
-    help="Find the highest load that keeps this target, such as p99=20ms. A target of one"
-    f" transaction type, such as {type_targets()}, finds the highest number of clients.",
-    first=True,
-)
-@_option(
-    "--variant",
-    "variants",
-    multiple=True,
-    metavar="VARIANT",
-    help='Measure a curve for each variant: "NAME: KEY=VALUE; ...".',
-    first=True,
-)
+@table(f"""
+    Load
+    -c --clients --client --terminals (levels) LEVELS =auto
+        Numbers of clients, such as 1,2,4. auto: double the number until throughput falls (default
+        auto).
+    -T --duration --time TIME =5s *  Duration of each run (default 5s).
+    --rounds N:1..100 =3  Number of runs per level (default 3).
+    --knee-duration TIME =30s  Duration of the detailed run at the knee (default 30s).
+    --slo NAME=TIME *
+        Find the highest load that keeps this target, such as p99=20ms. A target of one transaction
+        type, such as {type_targets()}, finds the highest number of clients.
+    --variant (variants) VARIANT ... *  Measure a curve for each variant: "NAME: KEY=VALUE; ...".
+""")
 @load_options.variants
 def command(**given: Any) -> int:
     """Measure the load curve of each script: every level several times, then the knee in detail.

@@ -10,6 +10,7 @@ import click
 
 from pgdyno.cli import options, output, wanted
 from pgdyno.cli.headings import Verb
+from pgdyno.cli.option_table import table
 from pgdyno.cli.unused_options import refuse_without_effect
 from pgdyno.errors import SpecError, StoreError
 from pgdyno.quantities import counted
@@ -34,35 +35,20 @@ _INSTEAD = "instead of the one in the journal."
     "undo", cls=Verb, short_help="Restore settings that a killed experiment left changed."
 )
 @click.argument("result", required=False)
-@click.option(
-    "--admin", metavar="CONNINFO", help="Role and server to use (default: those of the experiment)."
-)
-@click.option("--apply-command", metavar="CMD", help=f"Command that changes settings, {_INSTEAD}")
-@click.option(
-    "--restart-command", metavar="CMD", help=f"Command that restarts the server, {_INSTEAD}"
-)
-@click.option(
-    "--recover-command",
-    metavar="CMD",
-    help=f"Command that repairs a server that does not start, {_INSTEAD}",
-)
-@click.option(
-    "--command-timeout",
-    "command_timeout_s",
-    metavar="TIME",
-    callback=options.seconds_of_command,
-    help="Longest time for each of these commands (default: that of the experiment).",
-)
-@click.option(
-    "--dismiss",
-    is_flag=True,
-    help="Print the previous values of RESULT and close its journal; change nothing.",
-)
-@click.option(
-    "--confirm",
-    multiple=True,
-    metavar="DB@HOST",
-    help="Restore settings of this server from a journal that another user or host wrote.",
+@table(
+    f"""
+    Options
+    --admin CONNINFO *  Role and server to use (default: those of the experiment).
+    --apply-command CMD *  Command that changes settings, {_INSTEAD}
+    --restart-command CMD *  Command that restarts the server, {_INSTEAD}
+    --recover-command CMD *  Command that repairs a server that does not start, {_INSTEAD}
+    --command-timeout (command_timeout_s) TIME *
+        Longest time for each of these commands (default: that of the experiment).
+    --dismiss *  Print the previous values of RESULT and close its journal; change nothing.
+    --confirm DB@HOST ... *
+        Restore settings of this server from a journal that another user or host wrote.
+    """,
+    command_timeout_s={"callback": options.seconds_of_command},
 )
 @options.store_option
 def command(

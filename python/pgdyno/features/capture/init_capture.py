@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from pgdyno.cli import output, wanted
-from pgdyno.cli.headings import SCRATCH, under
 from pgdyno.cli.init_kind import InitKind
+from pgdyno.cli.option_table import table
 from pgdyno.quantities import counted, format_bytes, percent
 
 if wanted.body(__name__):
@@ -48,14 +48,14 @@ _SHOWN_MAX, _NOTES_MAX = 8, 8
 
 def _options() -> list[Callable[[Any], Any]]:
     """Return the decorators of the options that only a capture has."""
-    option = under(SCRATCH)
     return [
         click.argument("file", metavar="FILE"),
-        option("--scratch", is_flag=True, help="Create a scratch server for the tables."),
-        option(
-            "--pg-version", metavar="MAJOR", help="Major version of the scratch server, 14 to 18."
-        ),
-        option("--keep", is_flag=True, help="Keep the loaded cluster for the next command."),
+        table("""
+            Scratch server
+            --scratch  Create a scratch server for the tables.
+            --pg-version MAJOR  Major version of the scratch server, 14 to 18.
+            --keep  Keep the loaded cluster for the next command.
+        """),
     ]
 
 

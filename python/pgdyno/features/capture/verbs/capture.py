@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from pgdyno.cli import options, output, wanted
-from pgdyno.cli.headings import ANSWER, WATCHED, Operand, Verb, under
+from pgdyno.cli.headings import Operand, Verb
+from pgdyno.cli.option_table import table
 from pgdyno.cli.unused_options import is_given, refuse_beside_print_sql, refuse_without_effect
 from pgdyno.errors import SpecError, StoreError
 from pgdyno.process import signals
@@ -40,7 +41,6 @@ if wanted.body(__name__):
     from pgdyno.server.target import Target
     from pgdyno.store.files import write_bytes
 
-_answer, _watched = under(ANSWER), under(WATCHED)
 _SHORTEST_NS = 2 * SECOND_NS
 _LOGS = ("logs", "log_line_prefix", "log_sample_rate")
 _SERVER = ("host", "port", "user", "database", "password_command")
@@ -72,80 +72,44 @@ _PARTIAL = ".partial"
     heading="Reading a capture",
     help="With scripts: the folder for the pgbench scripts.",
 )
-@_watched(
-    "--duration",
-    default="15min",
-    metavar="TIME",
-    help="Duration of the capture, such as 90s or 2h (default 15min).",
-    first=True,
+@table(
+    """
+    Observation
+    --duration TIME =15min *  Duration of the capture, such as 90s or 2h (default 15min).
+    --log (logs) FILE ... *
+        Log of the server in format stderr, csvlog or jsonlog, or from syslog or journalctl (short,
+        export, json), also as .gz or .zst. pgdyno takes whole transactions with their parameters
+        from the log. It reads only the schema from the server, unless you also give --duration.
+        Repeat the option for rotated files, in any order.
+    --log-line-prefix PREFIX *
+        log_line_prefix when the log was written. Default: pgdyno tries the server's setting, then
+        the usual prefixes, and guesses other ones from the lines.
+    --log-sample-rate RATIO
+        log_transaction_sample_rate when the log was written. Default: the server's setting; 1 if
+        the server logs all statements.
+    """,
+    logs={"type": click.Path(path_type=Path, dir_okay=False)},
+    log_sample_rate={"type": click.FloatRange(0, 1, min_open=True)},
 )
-@_watched(
-    "--log",
-    "logs",
-    multiple=True,
-    metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Log of the server in format stderr, csvlog or jsonlog, or from syslog or journalctl"
-    " (short, export, json), also as .gz or .zst. pgdyno takes whole transactions with their"
-    " parameters from the log. It reads only the schema from the server, unless you also give"
-    " --duration. Repeat the option for rotated files, in any order.",
-    first=True,
-)
-@_watched(
-    "--log-line-prefix",
-    metavar="PREFIX",
-    help="log_line_prefix when the log was written. Default: pgdyno tries the server's setting,"
-    " then the usual prefixes, and guesses other ones from the lines.",
-    first=True,
-)
-@_watched(
-    "--log-sample-rate",
-    type=click.FloatRange(0, 1, min_open=True),
-    metavar="RATIO",
-    help="log_transaction_sample_rate when the log was written. Default: the server's setting; 1 if"
-    " the server logs all statements.",
-)
-@_answer(
-    "--log-advice",
-    is_flag=True,
-    help="Print the statements that make a server log whole transactions, with their price, and"
-    " exit. They are not executed.",
-)
-@_answer(
-    "-o",
-    "--output",
-    "to",
-    metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="File to write (default DATABASE.capture).",
-    first=True,
-)
-@_answer(
-    "--keep-values",
-    is_flag=True,
-    help="Keep common values and bounds of columns and, with --log, every transaction with its"
-    " values: bench repeats it on a restored dump. Needs --i-may-store-values. The name and the"
-    " first line of the file say that it has values.",
-)
-@_answer(
-    "--i-may-store-values",
-    "may_store_values",
-    is_flag=True,
-    help="You may store values of this database in a file, which only you can read.",
-)
-@_answer(
-    "--coverage",
-    "only_coverage",
-    is_flag=True,
-    help="With show: print only how much of the load can be reproduced, and what prevents the"
-    " rest.",
-)
-@_answer("--all", "shows_all", is_flag=True, help="With show: print every item of every class.")
-@_answer(
-    "--print-sql",
-    is_flag=True,
-    help="Print every statement that capture may send, and exit.",
-    first=True,
+@table(
+    """
+    Answer
+    --log-advice
+        Print the statements that make a server log whole transactions, with their price, and exit.
+        They are not executed.
+    -o --output (to) FILE *  File to write (default DATABASE.capture).
+    --keep-values
+        Keep common values and bounds of columns and, with --log, every transaction with its values:
+        bench repeats it on a restored dump. Needs --i-may-store-values. The name and the first line
+        of the file say that it has values.
+    --i-may-store-values (may_store_values)
+        You may store values of this database in a file, which only you can read.
+    --coverage (only_coverage)
+        With show: print only how much of the load can be reproduced, and what prevents the rest.
+    --all (shows_all)  With show: print every item of every class.
+    --print-sql *  Print every statement that capture may send, and exit.
+    """,
+    to={"type": click.Path(path_type=Path, dir_okay=False)},
 )
 @options.json_option
 @options.quiet

@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from pgdyno.cli import options, output, wanted
-from pgdyno.cli.headings import ANSWER, CRASHES, FOREIGN, Verb, under
+from pgdyno.cli.headings import Verb
+from pgdyno.cli.option_table import table
 from pgdyno.cli.unused_options import refuse_without_effect
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.features.crash.show import CrashShow
@@ -41,120 +42,58 @@ if wanted.body(__name__):
 
 EXIT_LOST = 2
 EXIT_BLIND = 3
-_crashes, _answer = under(CRASHES), under(ANSWER)
 
 
 @click.command("crash", cls=Verb, short_help="Show what an acknowledged commit survives.")
-@_crashes(
-    "--kind",
-    type=click.Choice(["kill", "power", "failover", "command"]),
-    default="kill",
-    help="How the server crashes. kill: its processes get SIGKILL. power: its disk also loses what"
-    " was not synced. failover: the primary is killed and its standby is promoted. command: your"
-    " --crash-command crashes your own server (default kill).",
-    first=True,
-)
-@_crashes(
-    "--crashes",
-    type=click.IntRange(1, 10_000),
-    default=60,
-    help="Number of crashes (default 60).",
-    first=True,
-)
-@_crashes(
-    "--crash", "only", type=click.IntRange(min=1), help="Repeat only the crash with this number."
-)
-@_crashes(
-    "--seed",
-    type=click.IntRange(0, 2**63 - 1),
-    default=1,
-    help="Seed of the random number generator (default 1).",
-)
-@_crashes(
-    "-c",
-    "--clients",
-    "--client",
-    type=click.IntRange(1, 1000),
-    default=8,
-    help="Number of clients that commit (default 8).",
-    first=True,
-)
-@_crashes(
-    "--directories",
-    type=click.Choice(["strict", "ext4"]),
-    default="strict",
-    help="With --kind power: which file names survive. strict: names whose folder was synced. ext4:"
-    " all names up to one moment, as in the journal of ext4 (default strict).",
-)
-@_crashes(
-    "--on",
-    "on_file_system",
-    type=click.Choice(["ext4", "xfs"]),
-    help="With --kind power: put a real file system of the kernel on the disk of the test, as a"
-    " loop device.",
-)
-@_crashes(
-    "--sector",
-    type=click.Choice(["512", "4096"]),
-    default="512",
-    help="With --kind power: number of bytes that survive together or are lost together (default"
-    " 512).",
-)
-@_crashes(
-    "--check-sql",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Statements that must return no rows after each crash.",
-    first=True,
-)
-@_crashes(
-    "--recovery-timeout",
-    default="60s",
-    metavar="TIME",
-    help="Longest time that a recovery may take (default 60s).",
-)
-@_crashes(
-    "--standby",
-    type=click.Choice(["synchronous", "asynchronous"]),
-    default="synchronous",
-    help="With --kind failover: whether commits wait for the standby (default synchronous).",
-    first=True,
-)
-@_crashes(
-    "--promote-command",
-    default="",
-    metavar="CMD",
-    help="With --kind failover: command that promotes the standby (default pg_promote). PGHOST and"
-    " PGPORT name the standby. For your own servers there is no default: without this command, your"
-    " own tool must promote the standby.",
-)
-@_crashes(
-    "--fault",
-    "faults",
-    type=click.Choice(["fsync-eio", "full", "stall"]),
-    multiple=True,
-    help="With --kind power: also test a server whose disk fails. fsync-eio: one fsync fails. full:"
-    " the disk is full for 2 s. stall: the disk does not answer for 5 s.",
-)
-@_crashes(
-    "--no-controls",
-    is_flag=True,
-    help="Skip the controls, which show that this test sees losses.",
-    first=True,
+@table(
+    """
+    Crashes
+    --kind kill|power|failover|command =kill *
+        How the server crashes. kill: its processes get SIGKILL. power: its disk also loses what was
+        not synced. failover: the primary is killed and its standby is promoted. command: your
+        --crash-command crashes your own server (default kill).
+    --crashes N:1..10000 =60 *  Number of crashes (default 60).
+    --crash (only) N:1..  Repeat only the crash with this number.
+    --seed N:0..9223372036854775807 =1  Seed of the random number generator (default 1).
+    -c --clients --client N:1..1000 =8 *  Number of clients that commit (default 8).
+    --directories strict|ext4 =strict
+        With --kind power: which file names survive. strict: names whose folder was synced. ext4:
+        all names up to one moment, as in the journal of ext4 (default strict).
+    --on (on_file_system) ext4|xfs
+        With --kind power: put a real file system of the kernel on the disk of the test, as a loop
+        device.
+    --sector 512|4096 =512
+        With --kind power: number of bytes that survive together or are lost together (default 512).
+    --check-sql FILE *  Statements that must return no rows after each crash.
+    --recovery-timeout TIME =60s  Longest time that a recovery may take (default 60s).
+    --standby synchronous|asynchronous =synchronous *
+        With --kind failover: whether commits wait for the standby (default synchronous).
+    --promote-command CMD =
+        With --kind failover: command that promotes the standby (default pg_promote). PGHOST and
+        PGPORT name the standby. For your own servers there is no default: without this command,
+        your own tool must promote the standby.
+    --fault (faults) fsync-eio|full|stall ...
+        With --kind power: also test a server whose disk fails. fsync-eio: one fsync fails. full:
+        the disk is full for 2 s. stall: the disk does not answer for 5 s.
+    --no-controls *  Skip the controls, which show that this test sees losses.
+    """,
+    check_sql={"type": click.Path(exists=True, dir_okay=False, path_type=Path)},
 )
 @options.connection
-@under(FOREIGN)("--crash-command", metavar="CMD", help="Command that crashes your own server.")
-@under(FOREIGN)(
-    "--recover-command",
-    default="",
-    metavar="CMD",
-    help="Command that starts your own server again, if the server does not start by itself. After"
-    " a failover, the command must make the failed server a standby.",
-)
+@table("""
+    On your own server
+    --crash-command CMD  Command that crashes your own server.
+    --recover-command CMD =
+        Command that starts your own server again, if the server does not start by itself. After a
+        failover, the command must make the failed server a standby.
+""")
 @options.command_timeout
 @options.confirm
 @options.scratch_that_crashes
-@_answer("--note", default="", metavar="TEXT", help="Remark to keep with the result.")
+@table("""
+    Answer
+    --note TEXT =  Remark to keep with the result.
+""")
 @options.results
 @options.verbose
 def command(**given: Any) -> int:

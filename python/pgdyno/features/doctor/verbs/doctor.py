@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from pgdyno.cli import options, output, wanted
-from pgdyno.cli.headings import ANSWER, NOISE, Verb, under
+from pgdyno.cli.headings import Verb
+from pgdyno.cli.option_table import table
 from pgdyno.cli.unused_options import refuse_beside_print_sql, refuse_without_effect
 from pgdyno.errors import SpecError
 from pgdyno.spec.units import size_bytes
@@ -27,7 +28,6 @@ if wanted.body(__name__):
     from pgdyno.store.experiment import Store
 
 EXIT_CHECK_FAILED = 4
-_answer, _noise = under(ANSWER), under(NOISE)
 _FAR = ("ssh", "host_shell")
 _FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}
 
@@ -36,46 +36,25 @@ _FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}
     "doctor", cls=Verb, short_help="Check host, settings and privileges before you measure."
 )
 @options.connection
-@click.option(
-    "--scratch", is_flag=True, help="Check this host only, as the host of a scratch server."
-)
-@click.option("--ram", metavar="SIZE", help="Memory of the server's host, such as 28GB.")
-@click.option(
-    "--flush",
-    type=click.Path(path_type=Path),
-    help="Measure how long a flush to disk takes in this folder (writes a file of 2 MB).",
-)
+@table("""
+    Options
+    --scratch *  Check this host only, as the host of a scratch server.
+    --ram SIZE *  Memory of the server's host, such as 28GB.
+    --flush PATH *  Measure how long a flush to disk takes in this folder (writes a file of 2 MB).
+""")
 @options.host
-@_answer("--all", "show_all", is_flag=True, help="Print every line, also good checks.", first=True)
-@_answer(
-    "--grants", is_flag=True, help="Print the GRANT statements for missing privileges.", first=True
-)
-@_answer(
-    "--check",
-    type=click.Choice(["good", "warn"]),
-    help="Exit with code 4 if a check is worse than this.",
-    first=True,
-)
-@_answer(
-    "--print-sql",
-    is_flag=True,
-    help="Print every statement that the doctor may send, and exit.",
-    first=True,
-)
-@_noise(
-    "--aa",
-    is_flag=True,
-    help="Measure the smallest difference that this host can show (A against A).",
-    first=True,
-)
-@_noise(
-    "--budget",
-    default="5min",
-    metavar="TIME",
-    help="Longest duration of the measurement (default 5min).",
-)
-@_noise("--run", default="5s", metavar="TIME", help="Duration of each run (default 5s).")
-@_noise("--confirm", metavar="DB@HOST", help="Confirm a load on a server that other sessions use.")
+@table("""
+    Answer
+    --all (show_all) *  Print every line, also good checks.
+    --grants *  Print the GRANT statements for missing privileges.
+    --check good|warn *  Exit with code 4 if a check is worse than this.
+    --print-sql *  Print every statement that the doctor may send, and exit.
+    Noise (A against A)
+    --aa *  Measure the smallest difference that this host can show (A against A).
+    --budget TIME =5min  Longest duration of the measurement (default 5min).
+    --run TIME =5s  Duration of each run (default 5s).
+    --confirm DB@HOST  Confirm a load on a server that other sessions use.
+""")
 @options.store_option
 @options.json_option
 def command(**given: Any) -> int:

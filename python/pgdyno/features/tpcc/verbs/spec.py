@@ -11,6 +11,7 @@ import click
 
 from pgdyno.cli import options, output, wanted
 from pgdyno.cli.headings import Verb
+from pgdyno.cli.option_table import table
 from pgdyno.programs.registry import part_of, programs
 from pgdyno.redaction import redacted
 from pgdyno.user_file import read_text
@@ -32,14 +33,13 @@ _TOOLS: dict[str, Callable[..., Translated]] = {
 @click.command("spec", cls=Verb, short_help="Make a spec file from a file of another tool.")
 @click.argument("tool", metavar="|".join(_TOOLS), type=click.Choice(tuple(_TOOLS)))
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--scratch", is_flag=True, help="Use a scratch server instead of the file's server.")
-@click.option(
-    "-o",
-    "--output",
-    "to",
-    metavar="SPEC",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the spec to this file instead of standard output.",
+@table(
+    """
+    Options
+    --scratch *  Use a scratch server instead of the file's server.
+    -o --output (to) SPEC *  Write the spec to this file instead of standard output.
+    """,
+    to={"type": click.Path(path_type=Path, dir_okay=False)},
 )
 def command(tool: str, file: Path, to: Path | None, *, scratch: bool) -> int:
     """Make a spec file from a properties file of BenchmarkSQL or a script of HammerDB.

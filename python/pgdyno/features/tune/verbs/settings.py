@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from pgdyno.cli import options, output, wanted
-from pgdyno.cli.headings import ANSWER, Verb, under
+from pgdyno.cli.headings import Verb
+from pgdyno.cli.option_table import table
 from pgdyno.cli.unused_options import refuse_beside_print_sql, refuse_without_effect
 from pgdyno.errors import SpecError
 from pgdyno.features.tune.machine import DISKS, LOADS
@@ -41,56 +42,34 @@ if wanted.body(__name__):
 
 EXIT_CHECK_FAILED = 4
 _FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}
-_answer, _machine = under(ANSWER), under("Machine")
 
 
 @click.command("settings", cls=Verb, short_help="Explain and check the settings of a server.")
 @options.connection
-@under("Server")(
-    "--file",
-    "conf_file",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    metavar="CONF",
-    help="Check this postgresql.conf instead of a server.",
-    first=True,
+@table(
+    f"""
+    Server
+    --file (conf_file) CONF *  Check this postgresql.conf instead of a server.
+    --pg-version (file_version) {"|".join(map(str, MAJORS))} ={MAJORS[-1]} *
+        PostgreSQL version that --file is for (default {MAJORS[-1]}).
+    Machine
+    --ram SIZE *  Memory of the server's host, such as 28GB.
+    --cores N:1..  CPU cores of the server's host.
+    --disk {"|".join(DISKS)}  Kind of disk under the data.
+    --size SIZE  Size of the database, such as 400GB.
+    --load {"|".join(LOADS)} =oltp  Kind of load (default oltp).
+    """,
+    conf_file={"type": click.Path(path_type=Path, exists=True, dir_okay=False)},
 )
-@under("Server")(
-    "--pg-version",
-    "file_version",
-    type=click.Choice([str(major) for major in MAJORS]),
-    default=str(MAJORS[-1]),
-    help=f"PostgreSQL version that --file is for (default {MAJORS[-1]}).",
-    first=True,
-)
-@_machine("--ram", metavar="SIZE", help="Memory of the server's host, such as 28GB.", first=True)
-@_machine("--cores", type=click.IntRange(min=1), help="CPU cores of the server's host.")
-@_machine("--disk", type=click.Choice(DISKS), help="Kind of disk under the data.")
-@_machine("--size", metavar="SIZE", help="Size of the database, such as 400GB.")
-@_machine("--load", type=click.Choice(LOADS), default="oltp", help="Kind of load (default oltp).")
 @options.host
-@_answer(
-    "--all",
-    "show_all",
-    is_flag=True,
-    help="Explain every setting that differs from its default.",
-    first=True,
-)
-@_answer("--rules", is_flag=True, help="Print the values of published rules and their formulas.")
-@_answer(
-    "--explain",
-    metavar="NAME",
-    help="Print everything about one setting; no server is needed.",
-    first=True,
-)
-@_answer(
-    "--check",
-    type=click.Choice(["good", "warn"]),
-    help="Exit with code 4 if a check is worse than this.",
-    first=True,
-)
-@_answer(
-    "--print-sql", is_flag=True, help="Print every statement that settings may send, and exit."
-)
+@table("""
+    Answer
+    --all (show_all) *  Explain every setting that differs from its default.
+    --rules  Print the values of published rules and their formulas.
+    --explain NAME *  Print everything about one setting; no server is needed.
+    --check good|warn *  Exit with code 4 if a check is worse than this.
+    --print-sql  Print every statement that settings may send, and exit.
+""")
 @options.store_option
 @options.conf_option
 @options.json_option

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from pgdyno.cli import load_options, options, output, wanted
-from pgdyno.cli.headings import LOAD, under
 from pgdyno.cli.load_options import LoadVerb
+from pgdyno.cli.option_table import table
 from pgdyno.cli.program_help import own_defaults, type_targets
 from pgdyno.errors import RefusedError, ServerError, SpecError
 from pgdyno.features.tune.catalogue import RISKS
@@ -45,76 +45,38 @@ if wanted.body(__name__):
     from pgdyno.store.experiment import Store
     from pgdyno.store.stored_run import StoredRun
 
-_option, _search = under(LOAD), under("Search")
 _EVIDENCE_NS = 10_000_000_000
 
 
 @click.command("tune", cls=LoadVerb, short_help="Find better settings, and prove them.")
 @options.connection
-@_search(
-    "--goal",
-    type=click.Choice(metric_names()),
-    help=f"Metric to improve (default tps; {own_defaults()}; p99 with -R).",
-    first=True,
-)
-@_search(
-    "--setting",
-    "searched",
-    multiple=True,
-    metavar="NAME[=LOW..HIGH]",
-    help="Setting to search, with a range (LOW..HIGH) or values (A,B,C). NAME is a server setting,"
-    " or wal-segment, wal-dir, data-dir, checksums, fillfactor or partitions. At most 6 settings."
-    " Default: the settings for which a first run shows evidence.",
-    first=True,
-)
-@_search(
-    "--class",
-    "classes",
-    multiple=True,
-    type=click.Choice(RISKS),
-    help="Also search settings of this class. safe, memory and planner are always searched.",
-)
-@_search(
-    "--keep",
-    "limits",
-    multiple=True,
-    metavar="COND",
-    help="Condition on candidates, such as p99<20ms or memory<70%.",
-)
-@_search(
-    "--slo",
-    metavar="NAME=TIME",
-    help="Latency target, such as p99=20ms. With -R: the value to minimise. Without -R: a limit"
-    " that every candidate must keep. A target of one transaction type, such as"
-    f" {type_targets()}, is always a limit.",
-)
-@_search(
-    "--budget",
-    default="30min",
-    metavar="TIME",
-    help="Time from the command to the answer, with creating and loading (default 30min).",
-    first=True,
-)
-@_search(
-    "--apply", is_flag=True, help="Apply proved settings to your own server; undo RESULT restores."
+@table(
+    f"""
+    Search
+    --goal {"|".join(metric_names())} *
+        Metric to improve (default tps; {own_defaults()}; p99 with -R).
+    --setting (searched) NAME[=LOW..HIGH] ... *
+        Setting to search, with a range (LOW..HIGH) or values (A,B,C). NAME is a server setting, or
+        wal-segment, wal-dir, data-dir, checksums, fillfactor or partitions. At most 6 settings.
+        Default: the settings for which a first run shows evidence.
+    --class (classes) {"|".join(RISKS)} ...
+        Also search settings of this class. safe, memory and planner are always searched.
+    --keep (limits) COND ...  Condition on candidates, such as p99<20ms or memory<70%.
+    --slo NAME=TIME
+        Latency target, such as p99=20ms. With -R: the value to minimise. Without -R: a limit that
+        every candidate must keep. A target of one transaction type, such as {type_targets()}, is
+        always a limit.
+    --budget TIME =30min *
+        Time from the command to the answer, with creating and loading (default 30min).
+    --apply  Apply proved settings to your own server; undo RESULT restores.
+    """,
 )
 @options.price_of_loss("Search")
-@_option(
-    "-c",
-    "--clients",
-    "--client",
-    type=click.IntRange(1, 100_000),
-    help="Number of clients (default 1).",
-    first=True,
-)
-@_option(
-    "-T",
-    "--duration",
-    "--time",
-    metavar="TIME",
-    help="Duration of each run (default 5s).",
-    first=True,
-)
+@table("""
+    Load
+    -c --clients --client N:1..100000 *  Number of clients (default 1).
+    -T --duration --time TIME *  Duration of each run (default 5s).
+""")
 @load_options.rate
 @load_options.workload
 @load_options.connections

@@ -13,7 +13,8 @@ from typing import Any
 import click
 
 from pgdyno.cli import options, output, wanted
-from pgdyno.cli.headings import ANSWER, FOREIGN, SCRATCH, Verb, under
+from pgdyno.cli.headings import Verb
+from pgdyno.cli.option_table import table
 from pgdyno.cli.unused_options import (
     is_given,
     option_text,
@@ -63,7 +64,6 @@ if wanted.body(__name__):
     from pgdyno.store.experiment import Store
 
 _DEFAULT_BYTES = 4 << 20
-_statements, _foreign, _answer = under("Statements"), under(FOREIGN), under(ANSWER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,75 +80,43 @@ class _Where:
 
 @click.command("work-mem", cls=Verb, short_help="Find how much memory sorts and hashes need.")
 @options.connection
-@_statements(
-    "-f",
-    "--file",
-    "files",
-    multiple=True,
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    metavar="SQL",
-    help="Statements to try under several values of work_mem.",
-    first=True,
+@table(
+    """
+    Statements
+    -f --file (files) SQL ... *  Statements to try under several values of work_mem.
+    -D --define NAME=VALUE ... *  Value of :NAME in the SQL.
+    --max (largest) SIZE =1GB *  Largest work_mem to try (default 1GB).
+    --timeout TIME =60s  Longest execution of a statement (default 60s).
+    --active N:1..
+        Number of statements that run at the same time (default: the largest number that pgdyno
+        saw).
+    --ram SIZE  Memory of the server's host, such as 28GB.
+    --log FILE  Server log with the sizes of temporary files (log_temp_files = 0).
+    --prove TIME *
+        Also compare the present and the proposed value under load, for at most this duration.
+    """,
+    files={"type": click.Path(path_type=Path, exists=True, dir_okay=False)},
+    log={"type": click.Path(path_type=Path, exists=True, dir_okay=False)},
 )
-@_statements(
-    "-D",
-    "--define",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Value of :NAME in the SQL.",
-    first=True,
-)
-@_statements(
-    "--max",
-    "largest",
-    default="1GB",
-    metavar="SIZE",
-    help="Largest work_mem to try (default 1GB).",
-    first=True,
-)
-@_statements(
-    "--timeout",
-    default="60s",
-    metavar="TIME",
-    help="Longest execution of a statement (default 60s).",
-)
-@_statements(
-    "--active",
-    type=click.IntRange(min=1),
-    help="Number of statements that run at the same time (default: the largest number that pgdyno"
-    " saw).",
-)
-@_statements("--ram", metavar="SIZE", help="Memory of the server's host, such as 28GB.")
-@_statements(
-    "--log",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Server log with the sizes of temporary files (log_temp_files = 0).",
-)
-@_statements(
-    "--prove",
-    metavar="TIME",
-    help="Also compare the present and the proposed value under load, for at most this duration.",
-    first=True,
-)
-@_foreign(
-    "--allow-explain-analyze",
-    is_flag=True,
-    help="Allow pgdyno to execute the statements on your own server, in read-only transactions.",
-    first=True,
-)
+@table("""
+    On your own server
+    --allow-explain-analyze *
+        Allow pgdyno to execute the statements on your own server, in read-only transactions.
+""")
 @options.dataset
-@under(SCRATCH)("--scratch", is_flag=True, help="Try the statements on a scratch server.")
-@under(SCRATCH)(
-    "--pg-version", metavar="MAJOR", help="Major version of the scratch server, 14 to 18."
+@table(
+    """
+    Scratch server
+    --scratch  Try the statements on a scratch server.
+    --pg-version MAJOR  Major version of the scratch server, 14 to 18.
+    --sql FILE *  SQL that creates the tables (default: the pgbench tables).
+    """,
+    sql={"type": click.Path(path_type=Path, exists=True, dir_okay=False)},
 )
-@under(SCRATCH)(
-    "--sql",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    metavar="FILE",
-    help="SQL that creates the tables (default: the pgbench tables).",
-    first=True,
-)
-@_answer("--print-sql", is_flag=True, help="Print the statements that read evidence, and exit.")
+@table("""
+    Answer
+    --print-sql  Print the statements that read evidence, and exit.
+""")
 @options.store_option
 @options.json_option
 @options.quiet

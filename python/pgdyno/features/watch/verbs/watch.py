@@ -13,7 +13,8 @@ from typing import Any
 import click
 
 from pgdyno.cli import options, output, wanted
-from pgdyno.cli.headings import ANSWER, WATCHED, Verb, under
+from pgdyno.cli.headings import Verb
+from pgdyno.cli.option_table import table
 from pgdyno.cli.unused_options import refuse_beside_print_sql
 from pgdyno.errors import SpecError
 from pgdyno.features.watch.show import WatchShow
@@ -41,7 +42,6 @@ if wanted.body(__name__):
     from pgdyno.store.experiment import Store
     from pgdyno.store.folder import ExperimentFolder
 
-_answer, _watched = under(ANSWER), under(WATCHED)
 _SHORTEST_NS = 100_000_000
 _TERMINAL_EVERY_NS = 1_000_000_000
 _PLAIN_EVERY_NS = 10_000_000_000
@@ -52,45 +52,20 @@ _STATEMENT_WIDTH = 44
 @click.command("watch", cls=Verb, short_help="Observe a server without adding load.")
 @options.connection
 @options.host
-@_watched(
-    "--pooler",
-    metavar="CONNINFO",
-    help="Console of the PgBouncer between clients and server.",
-    first=True,
-)
-@_watched(
-    "--duration",
-    default="1h",
-    metavar="TIME",
-    help="Duration of the watch, such as 90s or 2d (default 1h).",
-    first=True,
-)
-@_watched(
-    "--interval",
-    default="1s",
-    metavar="TIME",
-    help="Time between samples of counters (default 1s). Waits are sampled ten times as often.",
-    first=True,
-)
-@_answer(
-    "--compare-to",
-    "compared_to",
-    metavar="PERIOD|RESULT",
-    help="Show what changed since another result or period (14:00-14:10, RESULT@14:00-14:10).",
-)
-@_answer(
-    "--of",
-    "compared",
-    metavar="RESULT",
-    help="With --compare-to: compare a stored watch, or a period of it, instead of watching.",
-)
-@_answer("--note", default="", metavar="TEXT", help="Remark to keep with the result.")
-@_answer(
-    "--print-sql",
-    is_flag=True,
-    help="Print every statement that watch may send, and exit.",
-    first=True,
-)
+@table("""
+    Observation
+    --pooler CONNINFO *  Console of the PgBouncer between clients and server.
+    --duration TIME =1h *  Duration of the watch, such as 90s or 2d (default 1h).
+    --interval TIME =1s *
+        Time between samples of counters (default 1s). Waits are sampled ten times as often.
+    Answer
+    --compare-to (compared_to) PERIOD|RESULT
+        Show what changed since another result or period (14:00-14:10, RESULT@14:00-14:10).
+    --of (compared) RESULT
+        With --compare-to: compare a stored watch, or a period of it, instead of watching.
+    --note TEXT =  Remark to keep with the result.
+    --print-sql *  Print every statement that watch may send, and exit.
+""")
 @options.results
 @options.verbose
 def command(**given: Any) -> int:
