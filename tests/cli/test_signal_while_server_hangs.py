@@ -13,6 +13,7 @@ import pytest
 from tests.cli.test_signals_of_verbs import ASKED, VARIANTS
 from tests.fixtures.clusters import Make, run_sql
 from tests.fixtures.command import Command, Process, eventually, server_options
+from tests.fixtures.floods import Flood
 
 from pgdyno.errors import ServerError
 from pgdyno.process import signals
@@ -183,3 +184,52 @@ def test_a_server_that_was_silent_after_a_signal_is_asked_again_only_by_who_rest
         connect(target, verb="test", read_only=True).close()
     first_s, second_s, writing_s = waited_s
     assert second_s < writing_s < first_s
+
+
+def test_an_interrupt_that_a_look_at_the_server_takes_for_its_error_starts_no_load(
+    either_database: Target, pgdyno: Command, tmp_path: Path
+) -> None:
+    script = tmp_path / "reads.sql"
+    script.write_text("SELECT pg_sleep(0.01);\n")
+    # Only the look at the settings before a run asks so.
+    with Flood(
+        either_database, "drops", on=b"UNION ALL SELECT concat_ws(' of ', coalesce"
+    ) as flood:
+        running = pgdyno.start(*ASKED["bench"](server_options(flood.target), script))
+        eventually(lambda: flood.flooded_count, unless=lambda: running.process.poll() is not None)
+        running.signal(signal.SIGINT)
+        took = seconds_idle_until_end(running.process)
+        said = running.wait()
+    assert took < ENDS_WITHIN_S, said.err
+    assert said.code == 128 + signal.SIGINT, said.err
+
+
+@contextmanager
+def one_stopped(cluster: ScratchCluster, named: str) -> Iterator[None]:
+    """Stop one process of a server for the block: the newest session with this name."""
+    newest = (
+        "SELECT pid FROM pg_stat_activity WHERE application_name LIKE %s ORDER BY backend_start"
+        " DESC LIMIT 1"
+    )
+    [[pid]] = eventually(lambda: run_sql(cluster.target, newest, f"%{named}%"))
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("verb", ["bench", "sweep", "compare"])
+def test_a_signal_ends_a_load_of_which_one_session_hangs(
+    verb: str, either_server: ScratchCluster, pgdyno: Command, tmp_path: Path
+) -> None:
+    script = tmp_path / "reads.sql"
+    script.write_text("SELECT pg_sleep(0.01);\n")
+    running = pgdyno.start(*ASKED[verb](server_options(either_server.target), script))
+    running.await_load(pgdyno.store)
+    with one_stopped(either_server, f"pgdyno/{verb}"):
+        running.signal(signal.SIGINT)
+        took = seconds_idle_until_end(running.process)
+        said = running.wait()
+    assert took < ENDS_WITHIN_S, said.err
+    assert said.code == 128 + signal.SIGINT, said.err

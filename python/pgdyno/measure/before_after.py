@@ -23,6 +23,7 @@ from pgdyno.observe.remote.processes import read_health_afar
 from pgdyno.observe.round_trips import RoundTrips, ServerClock, measure
 from pgdyno.observe.settings_seen import SettingsSeen, changes, read_settings_seen
 from pgdyno.observe.totals import Totals, read_totals
+from pgdyno.process import signals
 from pgdyno.server.connect import connect, took_too_long
 from pgdyno.server.target import Target
 
@@ -35,6 +36,7 @@ class BeforeAfter:
         self._disks = _disks(under_test)
         self._health, self._health_unknown = _healths(self._disks, None)
         self._settings, self._trips = self._look()
+        signals.insist()
         self._clock_watch = ClockWatch(clock)
         self.notices: list[dict[str, Any]] = []
 
@@ -170,6 +172,8 @@ def _healths(
 _TRIES_AFTER = 6
 _ENDING_S = 5.0
 _ENDING_S_PER_SESSION = 0.01
+# A session whose process hangs does not end, and who asked for the end waits.
+_ENDING_S_AFTER_SIGNAL = 0.5
 
 
 def totals_after(under_test: UnderTest, job: Job, name: str) -> Totals | None:
@@ -181,6 +185,8 @@ def totals_after(under_test: UnderTest, job: Job, name: str) -> Totals | None:
     assert isinstance(work, LoadWork)
     sessions = work.arrivals.clients + work.connect.idle_connections
     timeout_s = _ENDING_S + sessions * _ENDING_S_PER_SESSION
+    if signals.requested() is not None:
+        timeout_s = _ENDING_S_AFTER_SIGNAL
     return totals(under_test, name, timeout_s=timeout_s, tries_count=_TRIES_AFTER)
 
 

@@ -19,6 +19,7 @@ from pgdyno.measure.observed_load import load_observed, observer_of
 from pgdyno.measure.run_progress import Brake, Moment, RunWatch
 from pgdyno.measure.servers import Servers
 from pgdyno.measure.setup import Setup
+from pgdyno.process import signals
 from pgdyno.programs.registry import part_of
 from pgdyno.server.server_facts import ServerFacts
 from pgdyno.server.system_settings import is_there
@@ -76,6 +77,7 @@ def carry_out_run(
                 with servers.spent.on("reset"):
                     setup = part.probed(setup, planned, under_test, folder)
             ready = prepare_run(planned, setup, servers, under_test, folder)
+            signals.insist()
             return _loaded(ready, folder, began_ns=began_ns, position=position)
     except PgdynoError as error:
         is_of_variant = isinstance(error, ServerError) and planned.cell.variant is not None

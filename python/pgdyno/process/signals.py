@@ -125,6 +125,16 @@ def check() -> None:
     raise asked
 
 
+def insist() -> None:
+    """Raise InterruptedByUser if a signal arrived, also if it was raised before.
+
+    For the moment before a long step: what only looks at a server may have caught the interrupt as
+    an error of the server.
+    """
+    if (asked := interruption()) is not None:
+        raise asked
+
+
 def interruption() -> InterruptedByUser | None:
     """Return what `check` raises or has raised, None if no signal arrived.
 
