@@ -10,7 +10,7 @@ from tests.fixtures.captures import column, evenly, header, key, shop_capture, t
 from tests.fixtures.contract import complaints
 
 from pgdyno.engine.distribution import Distribution, Hot
-from pgdyno.features.capture.checks import holds, within_domain, within_partitions
+from pgdyno.features.capture.checks import within_domain, within_partitions
 from pgdyno.features.capture.likeness import compared, ks_distance
 from pgdyno.features.capture.model import Capture, CountedKey, Counter
 from pgdyno.features.capture.ranks import ranks_in, together, unique
@@ -241,31 +241,6 @@ def test_generated_columns_are_left_to_the_server_and_texts_fit_into_their_types
     length = rebuilt.columns["c"].distribution.length
     assert length is not None
     assert length.most == 3
-
-
-@pytest.mark.parametrize(
-    ("check", "expected"),
-    [
-        ("((a > 0))", True),
-        ("((a > 1))", False),
-        ("((a >= 1) AND (a <= 9))", True),
-        ("((a <= 8))", False),
-        ("((b)::text = ANY (ARRAY['x'::text, 'y'::text]))", True),
-        ("((b)::text = ANY (ARRAY['x'::text]))", False),
-        ("((born > '1900-01-01'::date))", True),
-        ("((a + 1) > 0)", False),
-        ("(unheard > 0)", False),
-    ],
-)
-def test_a_check_is_valid_only_if_all_values_surely_satisfy_it(check: str, expected: bool) -> None:
-    listed = (Hot(value="x", fraction=0.5), Hot(value="y", fraction=0.5))
-    distributions = {
-        "a": evenly(INTEGER, "1", "5", "9", distinct=9),
-        "b": Distribution(kind="text", distinct=2, hot=listed),
-        "born": evenly("date", "1950-01-01", "2000-01-01", distinct=9),
-    }
-    sql = f"ALTER TABLE t ADD CONSTRAINT c CHECK {check}"
-    assert holds(sql, distributions) is expected
 
 
 def test_values_stay_inside_the_limits_of_their_domain() -> None:

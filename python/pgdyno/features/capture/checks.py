@@ -1,44 +1,44 @@
-"""Whether the values of a distribution satisfy a CHECK constraint. Pure."""
+"""CHECK constraints of a copy: which its load may break, and values that satisfy them. Pure."""
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from pgdyno.engine.distribution import Distribution, Hot
-from pgdyno.features.capture.schema import bare
+from pgdyno.features.capture.schema import ColumnShape, SchemaObject
 
-_CHECK = re.compile(r"CHECK \((.*)\)\s*$", re.S)
 _DOMAIN_CHECK = re.compile(r"\bCHECK \((.*?)\)(?: NOT VALID)?(?= CONSTRAINT| CHECK|\s*$)", re.S)
 _CAST = re.compile(
     r"::[a-z_0-9]+(?: varying| precision| with(?:out)? time zone)?(?:\(\d+(?:,\d+)?\))?(?:\[\])?"
 )
-_COMPARED = re.compile(r"""^("[^"]*"|\w+) (>=|<=|<>|>|<|=) (-?[\d.]+|'[^']*')$""")
-_LISTED = re.compile(r"""^("[^"]*"|\w+) = ANY ARRAY\[(.*)\]$""")
-_OPERATORS = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    "<>": operator.ne,
-    ">": operator.gt,
-    "<": operator.lt,
-    "=": operator.eq,
-}
-_NUMBERS = ("integer", "real", "numeric")
+_LIMIT = re.compile(r"^VALUE (>=|<=|>|<) '?(-?\d+)'?$")
 _ISO = ("date", "timestamp", "timestamptz", "time")
 
 
-def holds(sql: str, distributions: Mapping[str, Distribution]) -> bool:
-    """Return whether all values surely satisfy the constraint of an ALTER TABLE statement.
+def with_broken(
+    objects: Iterable[SchemaObject], columns: Iterable[ColumnShape], written: AbstractSet[str]
+) -> tuple[SchemaObject, ...]:
+    """Return the objects; the conditions that a load may break on a copy are marked.
 
-    Limits: comparisons with constants and lists of constants, joined by AND; else False.
+    Args: written, the tables that the load changes: nobody knows what its values become there.
     """
-    check = _CHECK.search(sql)
-    if check is None:
-        return False
-    terms = _CAST.sub("", check[1]).split(" AND ")
-    return all(_holds(re.sub(r"[()]", "", term).strip(), distributions) for term in terms)
+    types = {column.type for column in columns if column.table in written}
+
+    def is_broken(item: SchemaObject) -> bool:
+        if item.kind == "domain":
+            names = (item.name, item.name.rpartition(".")[2])
+            return " CHECK (" in item.sql and not types.isdisjoint(names)
+        return item.kind == "check" and item.table in written
+
+    return tuple(
+        item
+        if item.is_broken_by_load == is_broken(item)
+        else item.model_copy(update={"is_broken_by_load": is_broken(item)})
+        for item in objects
+    )
 
 
 def within_domain(sql: str, distribution: Distribution) -> Distribution:
@@ -51,17 +51,13 @@ def within_domain(sql: str, distribution: Distribution) -> Distribution:
     least, most = None, None
     for check in _DOMAIN_CHECK.findall(sql):
         for term in _CAST.sub("", check).split(" AND "):
-            compared = _COMPARED.match(re.sub(r"[()]", "", term).strip())
-            if (
-                compared is None
-                or compared[1] != "VALUE"
-                or not re.fullmatch(r"-?\d+", compared[3])
-            ):
+            compared = _LIMIT.match(re.sub(r"[()]", "", term).strip())
+            if compared is None:
                 continue
-            sign, limit = compared[2], int(compared[3])
+            sign, limit = compared[1], int(compared[2])
             if sign in (">", ">="):
                 least = limit + (sign == ">")
-            elif sign in ("<", "<="):
+            else:
                 most = limit - (sign == "<")
 
     def moved(text: str) -> str:
@@ -75,12 +71,6 @@ def within_domain(sql: str, distribution: Distribution) -> Distribution:
     hot = tuple(Hot(value=value, fraction=min(1.0, share)) for value, share in shares.items())
     bounds = tuple(map(moved, distribution.bounds))
     return distribution.model_copy(update={"hot": hot, "bounds": bounds})
-
-
-def holds_in_domain(sql: str, distribution: Distribution) -> bool:
-    """Return whether all values surely satisfy the CHECKs of their domain. Limits: as `holds`."""
-    values = {"VALUE": distribution}
-    return all(holds(f"CHECK ({check})", values) for check in _DOMAIN_CHECK.findall(sql))
 
 
 def without_checks(sql: str) -> str:
@@ -105,40 +95,3 @@ def within_partitions(least: str, end: str, distribution: Distribution) -> Distr
     bounds = [moved for bound in distribution.bounds if (moved := inside(bound)) is not None]
     hot = [common for common in distribution.hot if inside(common.value) == common.value]
     return distribution.model_copy(update={"bounds": tuple(bounds), "hot": tuple(hot)})
-
-
-def _holds(term: str, distributions: Mapping[str, Distribution]) -> bool:
-    if (compared := _COMPARED.match(term)) is not None:
-        name, sign, constant = compared.groups()
-        distribution = distributions.get(bare(name))
-        return distribution is not None and _compares(distribution, sign, constant.strip("'"))
-    if (listed := _LISTED.match(term)) is not None:
-        distribution = distributions.get(bare(listed[1]))
-        allowed = {text.strip().strip("'") for text in listed[2].split(",")}
-        return distribution is not None and set(_values(distribution)) <= allowed
-    return False
-
-
-def _values(distribution: Distribution) -> list[str]:
-    """Return the common values and the bounds."""
-    return [*(hot.value for hot in distribution.hot), *distribution.bounds]
-
-
-def _compares(distribution: Distribution, sign: str, constant: str) -> bool:
-    """Return whether every value stands in this relation to a constant.
-
-    All other values lie between the bounds.
-    """
-    compare = _OPERATORS[sign]
-    values = _values(distribution)
-    is_known = len(distribution.bounds) > 1 or len(distribution.hot) >= distribution.distinct
-    if not is_known or (sign in ("=", "<>") and distribution.bounds):
-        return False
-    try:
-        if distribution.kind in _NUMBERS:
-            return all(compare(float(value), float(constant)) for value in values)
-    except ValueError:
-        return False
-    if distribution.kind in _ISO or sign in ("=", "<>"):
-        return all(compare(value, constant) for value in values)
-    return False

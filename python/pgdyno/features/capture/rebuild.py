@@ -22,12 +22,7 @@ from pgdyno.features.capture.attempts import (
     left_out_end,
     left_out_table,
 )
-from pgdyno.features.capture.checks import (
-    holds,
-    holds_in_domain,
-    within_domain,
-    within_partitions,
-)
+from pgdyno.features.capture.checks import within_domain, within_partitions
 from pgdyno.features.capture.keys import CopyColumn, CopyTable, foreign_keys, with_keys
 from pgdyno.features.capture.model import Capture
 from pgdyno.features.capture.plan import (
@@ -55,7 +50,7 @@ _RANGE = re.compile(r"FOR VALUES FROM \('?([^'(),]+)'?\) TO \('?([^'(),]+)'?\)")
 # The header of a row, and its pointer in the page.
 _ROW_MIN_BYTES = 28
 # Even a NOT VALID condition is checked when the load changes a row.
-_BROKEN = "rows made from statistics, or the load on them, may break its condition"
+_BROKEN = "the load changes its table, and may break its condition"
 _OF_TABLE = ("index", "primary_key", "unique", "exclusion", "check")
 # What may need objects that exist only after the rows, such as a key.
 _AGAIN = (
@@ -194,21 +189,6 @@ class Rebuilt:
     def _domains(self) -> Mapping[str, str]:
         return domains_by_type(self.capture.objects)
 
-    def _conditions_after(self, item: SchemaObject) -> bool:
-        """Return whether the conditions of a domain are added after the rows, as the server lets.
-
-        Those that surely hold are made with it, and those that the load may break never.
-        """
-        distributions = [
-            column.distribution
-            for table in self.tables.values()
-            for column in table.columns.values()
-            if column.shape.type in (item.name, item.name.rpartition(".")[2])
-        ]
-        return item.is_broken_by_load or not all(
-            holds_in_domain(item.sql, values) for values in distributions
-        )
-
     def _partition_limits(self, table: str, column: str) -> tuple[str, str] | None:
         """Return the first value of all partitions by range of a column, and the end of them."""
         objects = self._sql_of_tables
@@ -286,8 +266,7 @@ class Rebuilt:
         conditions = [
             condition
             for item in before
-            if item.kind == "domain" and self._conditions_after(item)
-            if not item.is_broken_by_load
+            if item.kind == "domain" and not item.is_broken_by_load
             for condition in domain_conditions(item)
         ]
         filled = [*self._counters(), *self._sequences()]
@@ -325,7 +304,8 @@ class Rebuilt:
         """Return the attempt to make an object before the rows."""
         columns = tuple(self._columns_by_table.get(item.name, {}).values())
         why_not = _BROKEN if item.kind == "domain" and item.is_broken_by_load else ""
-        if item.kind == "domain" and not why_not and self._conditions_after(item):
+        if item.kind == "domain" and not why_not and " CHECK (" in item.sql:
+            # Its conditions are added after the rows, as far as the server lets them.
             item = item.model_copy(update={"sql": domain_without_conditions(item)})
         return attempt_of(item, columns if item.kind == "table" else (), why_not=why_not)
 
@@ -338,10 +318,8 @@ class Rebuilt:
         is_empty = table is not None and not table.rows
         if item.kind == "exclusion":
             return "values that exclude each other are not made"
-        if item.kind == "check" and table is not None:
-            return (
-                _BROKEN if item.is_broken_by_load or (is_empty and not _holds(item, table)) else ""
-            )
+        if item.kind == "check":
+            return _BROKEN if item.is_broken_by_load else ""
         return self._made[1].get(item.name, "") if item.kind == "foreign_key" and is_empty else ""
 
     def _table(self, table: CopyTable, indexes: list[str]) -> dict[str, Any]:
@@ -447,10 +425,6 @@ class Rebuilt:
                 f" from pg_catalog.pg_sequence s where s.seqrelid = {target}::regclass"
             )
             yield Attempt("counter", target, (Choice((sql,)),))
-
-
-def _holds(check: SchemaObject, table: CopyTable) -> bool:
-    return holds(check.sql, {name: own.distribution for name, own in table.columns.items()})
 
 
 def _parents(table: CopyTable, column: CopyColumn) -> dict[str, str]:

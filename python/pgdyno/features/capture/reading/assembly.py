@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from pgdyno import quantities
+from pgdyno.features.capture.checks import with_broken
 from pgdyno.features.capture.model import (
     Arrivals,
     Capture,
@@ -22,14 +23,13 @@ from pgdyno.features.capture.model import (
     Template,
 )
 from pgdyno.features.capture.reading.call_series import CallSeries
-from pgdyno.features.capture.reading.changed_checks import with_changes
 from pgdyno.features.capture.reading.constants import constant_count
 from pgdyno.features.capture.reading.counted import HIDDEN, Counted, Key
 from pgdyno.features.capture.reading.counters import CountersOfLoad
 from pgdyno.features.capture.reading.described import Described
 from pgdyno.features.capture.reading.grouping import StatementGroup, grouped
 from pgdyno.features.capture.reading.parameter_sources import Sources
-from pgdyno.features.capture.reading.parsed import Parsed
+from pgdyno.features.capture.reading.parsed import Parsed, tables_written
 from pgdyno.features.capture.reading.schema import Schema
 from pgdyno.features.capture.reading.sources import SourceSeen
 from pgdyno.features.capture.reading.templates import left_out_of, templates_of
@@ -112,7 +112,7 @@ class Assembly:
         return Capture(
             header=self.header,
             settings=dict(self.settings),
-            objects=with_changes(self.columns, self.schema.objects, templates, parsed),
+            objects=with_broken(self.schema.objects, self.columns, tables_written(parsed.values())),
             tables=tuple(self.schema.tables),
             indexes=tuple(self.schema.indexes),
             columns=tuple(self.columns),

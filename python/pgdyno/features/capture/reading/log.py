@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.errors import SpecError
+from pgdyno.features.capture.checks import with_broken
 from pgdyno.features.capture.model import (
     REASONS,
     Capture,
@@ -19,7 +20,6 @@ from pgdyno.features.capture.model import (
     SessionKind,
     Statement,
 )
-from pgdyno.features.capture.reading.changed_checks import with_changes
 from pgdyno.features.capture.reading.column_statistics import RawColumn
 from pgdyno.features.capture.reading.counters import CountersOfLoad
 from pgdyno.features.capture.reading.log_calls import Call, SessionPart
@@ -36,6 +36,7 @@ from pgdyno.features.capture.reading.log_transactions import Transaction, Transa
 from pgdyno.features.capture.reading.means import MeansOfStatements
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parameter_sources import Sources
+from pgdyno.features.capture.reading.parsed import tables_written
 from pgdyno.features.capture.reading.recorder import EXACT, Recorder, statement_id
 from pgdyno.features.capture.reading.stand_ins import StandIns
 from pgdyno.quantities import counted, milliseconds
@@ -242,8 +243,7 @@ class Logged:
         statements = means.with_ratios(statements)
         counters = CountersOfLoad(capture.columns, capture.objects, parsed)
         templates = tuple(counters.shared(templates))
-        plain = [item.model_copy(update={"is_broken_by_load": False}) for item in capture.objects]
-        objects = with_changes(capture.columns, plain, templates, parsed)
+        written = tables_written(parsed.values())
         header = {
             "sources": tuple(dict.fromkeys((*capture.header.sources, "log"))),
             "transaction_sample_ratio": self._request.sample_ratio,
@@ -260,7 +260,7 @@ class Logged:
                 "header": capture.header.model_copy(update=header),
                 "statements": tuple(statements),
                 "templates": templates,
-                "objects": objects,
+                "objects": with_broken(capture.objects, capture.columns, written),
                 "counters": tuple(counters.of(templates)),
                 "arrivals": self.grouping.seconds.arrivals(self._request.sample_ratio),
                 "sessions": self._sessions(capture),

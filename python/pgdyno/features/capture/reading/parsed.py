@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import pgparse
@@ -11,7 +11,6 @@ import pgparse
 from pgdyno.features.capture.model import StatementKind
 from pgdyno.features.capture.reading import temporary, utilities
 from pgdyno.features.capture.reading.arbiters import with_index, without_index
-from pgdyno.features.capture.reading.assigned import Assigned, assigned_in
 from pgdyno.features.capture.reading.names import TEMPORARY, Names
 from pgdyno.features.capture.reading.own_settings import set_again
 from pgdyno.features.capture.reading.parameter_uses import (
@@ -103,7 +102,7 @@ class Parsed:
     `copies`: it is COPY FROM STDIN, and `parameters` are the columns of its rows. `types`: of the
     parameters of a CALL. `ends_count`: how often a
     procedure ends its transaction; such a CALL fails in a transaction block. `temporary`: the
-    temporary tables that it uses. `assigned`: the columns that it writes. `documents`: parameters
+    temporary tables that it uses. `documents`: parameters
     that are JSON, with the columns with which their parts are compared, by key or by the parameter
     that is the key; `document_keys`: such parameters.
     """
@@ -126,7 +125,6 @@ class Parsed:
     types: tuple[str, ...] = ()
     ends_count: int = 0
     temporary: tuple[str, ...] = ()
-    assigned: tuple[Assigned, ...] = ()
     documents: dict[int, dict[str | int, tuple[str, str]]] = field(default_factory=dict)
     document_keys: frozenset[int] = frozenset()
 
@@ -136,6 +134,12 @@ class Parsed:
         numbers = map(int, _NUMBERED.findall(self.text))
         known = {n for n, use in self.parameters.items() if use.use != "other"}
         return frozenset(numbers) - known
+
+
+def tables_written(statements: Iterable[Parsed]) -> frozenset[str]:
+    """Return the tables that statements may change, by functions and inside of WITH, too."""
+    changing = [own for own in statements if not own.reads_only]
+    return frozenset(table for own in changing for table in (*own.tables, own.written))
 
 
 def parse(text: str | None, names: Names) -> Parsed:
@@ -303,7 +307,6 @@ def _of_data(text: str, node: str, tree: Tree, names: Names) -> Parsed:
     parsed.documents, parsed.document_keys = reader.documents, reader.document_keys
     parsed.open_filters = reader.open_filters()
     parsed.adds = reader.adds
-    parsed.assigned = tuple(assigned_in({node: tree}, names, reader.called))
     parsed.sums, parsed.aggregates = reader.computed_outputs()
     if reader.sets_session:
         parsed.reason = "session"
