@@ -13,6 +13,7 @@ from uuid import UUID
 from pgdyno.errors import SpecError
 from pgdyno.features.capture.arrays import items_in
 from pgdyno.features.capture.mirror.drawing import ColumnSamples
+from pgdyno.features.capture.reading.trees import function_name, operator_of
 from pgdyno.server.connect import Connection
 from pgdyno.server.grammar import statements_of
 
@@ -57,14 +58,14 @@ def places_of(text: str) -> list[FilteredPlace]:
     places: dict[int, FilteredPlace] = {}
     for name, content in (node for own in statements for node in own.nodes()):
         if name == "A_Expr":
-            operator = content["name"][-1]["String"]["sval"] if content.get("name") else "="
+            operator = operator_of(content) or "="
             sides = content.get("lexpr"), content.get("rexpr")
             columns = [column for side in sides for column in _columns_in(side)]
             for number in (n for side in sides for n in _numbers_in(side)):
                 column = columns[0] if len(columns) == 1 else ""
                 places[number] = FilteredPlace(number, operator, column)
         elif name == "FuncCall":
-            function = content["funcname"][-1]["String"]["sval"]
+            function = function_name(content)
             if "tsquery" in function and (numbers := list(_numbers_in(content.get("args")))):
                 places[numbers[-1]] = FilteredPlace(numbers[-1], "@@", function=function)
         elif name == "SelectStmt":

@@ -7,8 +7,7 @@ A statement that found rows in the source has not succeeded if it finds none.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from pgdyno.errors import SpecError
 from pgdyno.features.capture.mirror.candidates import columns_of
@@ -25,6 +24,7 @@ from pgdyno.features.capture.model import (
     Statement,
     Step,
 )
+from pgdyno.features.capture.reading.trees import alone, function_name
 from pgdyno.server.connect import Connection
 from pgdyno.server.grammar import statements_of
 
@@ -123,22 +123,14 @@ def _inserted(text: str) -> tuple[dict[int, str], set[str]]:
         return columns, called
     for name, item in (node for own in statements for node in own.nodes()):
         if name == "FuncCall":
-            called.add(item["funcname"][-1]["String"]["sval"])
+            called.add(function_name(item))
         elif name == "InsertStmt":
             names = [column["ResTarget"]["name"] for column in item.get("cols", ())]
             select = item.get("selectStmt", {}).get("SelectStmt", {})
             for row in select.get("valuesLists", ()):
                 for column, value in zip(names, row["List"]["items"], strict=False):
-                    number = _number(value)
-                    if number:
-                        columns[number] = column
+                    columns |= dict.fromkeys(alone(value), column)
     return columns, called
-
-
-def _number(value: Mapping[str, Any]) -> int:
-    while "TypeCast" in value:
-        value = value["TypeCast"]["arg"]
-    return int(value["ParamRef"]["number"]) if "ParamRef" in value else 0
 
 
 def _words(connection: Connection, called: set[str]) -> list[str]:

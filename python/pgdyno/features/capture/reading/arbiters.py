@@ -13,7 +13,7 @@ from typing import Any
 import pgparse
 
 from pgdyno.features.capture.reading.names import Names
-from pgdyno.features.capture.reading.parameter_uses import nodes
+from pgdyno.features.capture.reading.trees import nodes
 from pgdyno.features.capture.schema import SchemaObject
 
 _NUMBERED = re.compile(r"\$(\d+)")

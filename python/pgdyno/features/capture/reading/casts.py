@@ -8,21 +8,9 @@ from functools import lru_cache
 from typing import Any
 
 from pgdyno.errors import SpecError
+from pgdyno.features.capture.reading.trees import function_name, type_of, without_cast
 from pgdyno.server.grammar import statements_of
 
-# Names of the grammar, as the server shows them.
-_SHOWN = {
-    "int2": "smallint",
-    "int4": "integer",
-    "int8": "bigint",
-    "bool": "boolean",
-    "float4": "real",
-    "float8": "double precision",
-    "timestamptz": "timestamp with time zone",
-    "timestamp": "timestamp without time zone",
-    "varchar": "character varying",
-    "bpchar": "character",
-}
 _TEXTS = frozenset({"text", "character varying", "character", "name", "unknown", ""})
 # Arguments of these functions are whole queries of another language.
 _FUNCTIONS = {
@@ -52,17 +40,15 @@ def forms_of(text: str) -> ParameterForms:
         return forms
     for name, content in (node for statement in statements for node in statement.nodes()):
         if name == "TypeCast":
-            kind = _type_of(content["typeName"])
+            kind = type_of(content["typeName"])
             for number in _direct(content["arg"]):
                 forms.casts.setdefault(number, set()).add(kind)
         elif name == "NullTest":
-            forms.nullables.update(_direct(_without_cast(content["arg"])))
+            forms.nullables.update(_direct(without_cast(content["arg"])))
         elif name == "CoalesceExpr":
-            forms.nullables.update(
-                n for arg in content["args"] for n in _direct(_without_cast(arg))
-            )
+            forms.nullables.update(n for arg in content["args"] for n in _direct(without_cast(arg)))
         elif name == "FuncCall":
-            function = content["funcname"][-1]["String"]["sval"]
+            function = function_name(content)
             numbers = [n for arg in content.get("args", ()) for n in _direct(arg)]
             if function.startswith("json") and any(word in function for word in _OF_ARRAYS):
                 forms.arrays.update(numbers)
@@ -79,25 +65,13 @@ def _direct(tree: Mapping[str, Any]) -> Iterator[int]:
     elif name == "CoalesceExpr":
         for arg in content["args"]:
             yield from _direct(arg)
-    elif name == "TypeCast" and _type_of(content["typeName"]) in _TEXTS:
+    elif name == "TypeCast" and type_of(content["typeName"]) in _TEXTS:
         yield from _direct(content["arg"])
     elif name == "CaseExpr":
         for arg in content.get("args", ()):
             yield from _direct(arg["CaseWhen"]["result"])
         if "defresult" in content:
             yield from _direct(content["defresult"])
-
-
-def _without_cast(tree: Mapping[str, Any]) -> Mapping[str, Any]:
-    while "TypeCast" in tree:
-        tree = tree["TypeCast"]["arg"]
-    return tree
-
-
-def _type_of(name: Mapping[str, Any]) -> str:
-    words = [part["String"]["sval"] for part in name.get("names", ())]
-    kind = words[-1] if words and words[0] == "pg_catalog" else ".".join(words)
-    return _SHOWN.get(kind, kind) + "[]" * bool(name.get("arrayBounds"))
 
 
 def type_in_use(text: str, number: int, declared: str) -> str:

@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-Tree = Mapping[str, Any]
+from pgdyno.features.capture.reading.trees import (
+    Tree,
+    alone,
+    call_in_from,
+    function_name,
+    operator_of,
+    words_of,
+)
+
 _OPERATORS = ("->", "->>")
 _ELEMENTS = ("json_array_elements", "jsonb_array_elements")
 _ROWS = ("json_to_recordset", "jsonb_to_recordset")
@@ -35,24 +43,19 @@ class DocumentPaths:
         for name, item in parts:
             if name == "RangeFunction":
                 self._add(item)
-            elif name == "A_Expr" and _text(item.get("name")) in _OPERATORS:
-                self.keys.update(_numbers(item.get("rexpr")))
+            elif name == "A_Expr" and operator_of(item) in _OPERATORS:
+                self.keys.update(alone(item.get("rexpr")))
 
     def _add(self, item: Tree) -> None:
-        calls = [
-            part["FuncCall"]
-            for row in item.get("functions", ())
-            for part in row.get("List", {}).get("items", ())
-            if "FuncCall" in part
-        ]
-        function = _text(calls[0].get("funcname")) if len(calls) == 1 else ""
-        numbers = _numbers(calls[0].get("args", ({},))[0]) if function else []
+        call = call_in_from(item)
+        function = function_name(call)
+        numbers = alone(call["args"][0]) if call.get("args") else []
         alias = item.get("alias", {})
         name = alias.get("aliasname", function)
         if not numbers:
             return
         if function in _ELEMENTS:
-            own = [part["String"]["sval"] for part in alias.get("colnames", ())]
+            own = words_of(alias.get("colnames"))
             for column in (*own[:1], "value", name):
                 self._columns[name, column] = DocumentPart(numbers[0], True, None)
         elif function in (*_ROWS, *_ROW):
@@ -71,12 +74,12 @@ class DocumentPaths:
         if name == "ParamRef":
             return DocumentPart(item.get("number", 0), False, None)
         if name == "ColumnRef":
-            words = [part["String"]["sval"] for part in item["fields"] if "String" in part]
+            words = words_of(item["fields"])
             known = self._columns.items()
             return next(
                 (p for (alias, column), p in known if words in ([column], [alias, column])), None
             )
-        if name == "A_Expr" and _text(item.get("name")) in _OPERATORS:
+        if name == "A_Expr" and operator_of(item) in _OPERATORS:
             whole = self.of(item.get("lexpr"))
             key = _key(item.get("rexpr"))
             if whole is not None and whole.name is None and key is not None:
@@ -85,20 +88,8 @@ class DocumentPaths:
 
 
 def _key(tree: Any) -> str | int | None:
-    numbers = _numbers(tree)
+    numbers = alone(tree)
     if numbers:
         return numbers[0]
     constant = tree.get("A_Const", {}) if isinstance(tree, Mapping) else {}
     return constant.get("sval", {}).get("sval") if isinstance(constant, Mapping) else None
-
-
-def _numbers(tree: Any) -> list[int]:
-    while isinstance(tree, Mapping) and "TypeCast" in tree:
-        tree = tree["TypeCast"].get("arg")
-    is_parameter = isinstance(tree, Mapping) and "ParamRef" in tree
-    return [tree["ParamRef"].get("number", 0)] if is_parameter else []
-
-
-def _text(names: Any) -> str:
-    words = [part["String"]["sval"] for part in names or () if "String" in part]
-    return words[-1] if words else ""

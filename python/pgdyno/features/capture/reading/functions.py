@@ -9,23 +9,8 @@ from typing import Any, Literal
 
 import pgparse
 
+from pgdyno.features.capture.reading.trees import last_word, type_of
 from pgdyno.features.capture.schema import SchemaObject
-
-# Types that the grammar names in another way than the server.
-_TYPES = {
-    "int2": "smallint",
-    "int4": "integer",
-    "int8": "bigint",
-    "float4": "real",
-    "float8": "double precision",
-    "bool": "boolean",
-    "varchar": "character varying",
-    "bpchar": "character",
-    "timestamp": "timestamp without time zone",
-    "timestamptz": "timestamp with time zone",
-    "time": "time without time zone",
-}
-
 
 # Arguments of PostgreSQL's own functions that are words of PostgreSQL and never values of rows, by
 # their place, with a word that every such call accepts. `extract` is parsed as one of them, and
@@ -115,7 +100,7 @@ def functions_of(objects: Iterable[SchemaObject]) -> Functions:
         except (pgparse.PGQueryError, IndexError, ValueError, RecursionError):
             continue
         if node == "CreateFunctionStmt":
-            functions.setdefault(_last(tree["funcname"]), _function(tree))
+            functions.setdefault(last_word(tree["funcname"]), _function(tree))
         elif node == "CompositeTypeStmt":
             types[tree["typevar"]["relname"]] = tuple(_fields(tree))
     return Functions(functions, types)
@@ -124,7 +109,7 @@ def functions_of(objects: Iterable[SchemaObject]) -> Functions:
 def _fields(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for item in tree.get("coldeflist", ()):
         column = item["ColumnDef"]
-        yield column["colname"], _last(column["typeName"]["names"])
+        yield column["colname"], last_word(column["typeName"]["names"])
 
 
 def _function(tree: Mapping[str, Any]) -> Function:
@@ -144,20 +129,14 @@ def _function(tree: Mapping[str, Any]) -> Function:
     given = [item for item in parameters if item.get("mode") not in left_out]
     return Function(
         arguments=tuple(
-            replace(_argument(item.get("name", ""), body), type=_type(item)) for item in given
+            replace(_argument(item.get("name", ""), body), type=type_of(item["argType"]))
+            for item in given
         ),
-        returns=_last(tree.get("returnType", {}).get("names", ())),
+        returns=last_word(tree.get("returnType", {}).get("names", ())),
         is_volatile=is_volatile,
         words=tuple(dict.fromkeys(re.findall(r"[a-z_]\w*", body.lower()))),
         ends_count=len(re.findall(r"\b(?:commit|rollback)\b", body.lower())) if is_procedure else 0,
     )
-
-
-def _type(parameter: Mapping[str, Any]) -> str:
-    """Return the type of a parameter as the server names it."""
-    named = parameter["argType"]
-    name = _last(named.get("names", ()))
-    return _TYPES.get(name, name) + ("[]" if "arrayBounds" in named else "")
 
 
 def _argument(name: str, body: str) -> Argument:
@@ -177,8 +156,3 @@ def _argument(name: str, body: str) -> Argument:
     values = tuple(re.findall(r"'([^']*)'", among[1])) if among is not None else ()
     written = re.search(rf"\b(\w+)\s*=\s*(?:COALESCE\s*\(\s*)?{own}\b", body, re.I)
     return Argument(name, "set", written[1] if written is not None else "", values, is_optional)
-
-
-def _last(names: Iterable[Any]) -> str:
-    parts = [part["String"]["sval"] for part in names if "String" in part]
-    return parts[-1] if parts else ""

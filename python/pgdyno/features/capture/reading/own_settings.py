@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pgdyno.features.capture.reading.parameter_uses import Parameter, alone, function_name
+from pgdyno.features.capture.reading.parameter_uses import Parameter
+from pgdyno.features.capture.reading.trees import alone, function_name
 
 _READ = r"current_setting\(\s*'([A-Za-z_]\w*\.\w+)'"
 # Between a column and the setting: casts, NULLIF, an inner query.

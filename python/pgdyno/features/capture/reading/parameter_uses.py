@@ -11,11 +11,21 @@ from pgdyno.features.capture.reading.document_paths import DocumentPaths
 from pgdyno.features.capture.reading.functions import OWN_WORDS, Argument, Function
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.passed import PassedParameters
+from pgdyno.features.capture.reading.trees import (
+    Tree,
+    alone,
+    fields_of,
+    function_name,
+    is_star,
+    nodes,
+    operator_of,
+    parameters_in,
+    words_of,
+)
 
 Use = Literal[
     "equal", "range", "distance", "list", "insert", "set", "change", "limit", "offset", "other"
 ]
-Tree = Mapping[str, Any]
 _COMPARED = ("equal", "range", "list")
 
 
@@ -130,9 +140,9 @@ class Reader:
         selects = [self._tree, *(item for name, item in nodes(self._tree) if name == "SelectStmt")]
         for select in selects:
             for key, use in (("limitCount", "limit"), ("limitOffset", "offset")):
-                for number in _parameters_in(select.get(key)):
+                for number in parameters_in(select.get(key)):
                     self.parameters[number] = Parameter(use)  # type: ignore[arg-type]
-        for number in _parameters_in(self._tree):
+        for number in parameters_in(self._tree):
             self.parameters.setdefault(number, Parameter("other"))
 
     def _read_insert(self, tree: Tree) -> None:
@@ -205,13 +215,13 @@ class Reader:
         for item in tree.get("targetList", ()):
             target = item["ResTarget"]
             use: Use = "set" if alone(target.get("val")) else "change"
-            for number in _parameters_in(target.get("val")):
+            for number in parameters_in(target.get("val")):
                 # In CASE WHEN state = $1 it is compared, and not written.
                 known = self.parameters.get(number)
                 if known is None or not known.column or known.use not in _COMPARED:
                     self.parameters[number] = Parameter(use, table, target["name"])
             for number, is_list in self._passed.of(target.get("val")):
-                if not is_list and number in _parameters_in(target.get("val")):
+                if not is_list and number in parameters_in(target.get("val")):
                     # A value or nothing, as in SET at = coalesce($1, now()).
                     self.parameters[number] = Parameter("set", table, target["name"])
             self._note_passed(target.get("val"), "set", (table, target["name"]))
@@ -247,7 +257,7 @@ class Reader:
                     of = "list" if is_list and use == "equal" else use
                     self.parameters.setdefault(number, Parameter(of, *place, operator))
             distant = _distance(other) if use == "range" else None
-            for number in _parameters_in(other):
+            for number in parameters_in(other):
                 own = "distance" if number == distant else use
                 self.parameters.setdefault(number, Parameter(own, *place, operator))
 
@@ -303,7 +313,7 @@ class Reader:
         if reference is None:
             cast = tree.get("TypeCast") if isinstance(tree, Mapping) else None
             return self._column(cast.get("arg")) if cast else None
-        parts = [part["String"]["sval"] for part in reference["fields"] if "String" in part]
+        parts = words_of(reference["fields"])
         if not parts:
             return None
         tables = [self._changed, *self.aliases.values()]
@@ -317,7 +327,7 @@ class Reader:
         """Yield table and column of each column of the result."""
         for item in self._targets():
             value = item["ResTarget"].get("val", {})
-            fields = value.get("ColumnRef", {}).get("fields", ())
+            fields = fields_of(value)
             if fields and "A_Star" in fields[-1]:
                 alias = fields[0]["String"]["sval"] if len(fields) > 1 else None
                 for name, table in self.aliases.items():
@@ -345,51 +355,3 @@ def _distance(tree: Any) -> int | None:
 
 def _row(tree: Any) -> Any:
     return tree.get("RowExpr", {}).get("args", ()) if isinstance(tree, Mapping) else ()
-
-
-def is_star(item: Tree) -> bool:
-    """Return whether a result is all columns."""
-    fields = item["ResTarget"].get("val", {}).get("ColumnRef", {}).get("fields", ())
-    return bool(fields) and "A_Star" in fields[-1]
-
-
-def function_name(call: Tree) -> str:
-    """Return the bare name of a function that is called."""
-    names = [part["String"]["sval"] for part in call.get("funcname", ()) if "String" in part]
-    return names[-1] if names else ""
-
-
-def operator_of(item: Tree) -> str:
-    """Return the name of the operator of an expression."""
-    names = [part["String"]["sval"] for part in item.get("name", ()) if "String" in part]
-    return names[-1] if names else ""
-
-
-def alone(tree: Any) -> list[int]:
-    """Return the number of a parameter that stands alone or under a cast."""
-    if isinstance(tree, Mapping):
-        if "ParamRef" in tree:
-            return [tree["ParamRef"].get("number", 0)]
-        if "TypeCast" in tree:
-            return alone(tree["TypeCast"].get("arg"))
-        if "NamedArgExpr" in tree:
-            return alone(tree["NamedArgExpr"].get("arg"))
-    return []
-
-
-def _parameters_in(tree: Any) -> list[int]:
-    return [item.get("number", 0) for name, item in nodes(tree) if name == "ParamRef"]
-
-
-def nodes(tree: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the name and the content of each part of a tree."""
-    # A text with thousands of values has a large tree, and is walked many times.
-    left: list[tuple[str, Any]] = [("", tree)]
-    while left:
-        name, part = left.pop()
-        if isinstance(part, dict):
-            if name:
-                yield name, part
-            left.extend(reversed(part.items()))
-        elif isinstance(part, list):
-            left.extend(("", item) for item in reversed(part))

@@ -13,15 +13,9 @@ from pgdyno.features.capture.reading import temporary, utilities
 from pgdyno.features.capture.reading.arbiters import with_index, without_index
 from pgdyno.features.capture.reading.names import TEMPORARY, Names
 from pgdyno.features.capture.reading.own_settings import set_again
-from pgdyno.features.capture.reading.parameter_uses import (
-    Parameter,
-    Reader,
-    Tree,
-    alone,
-    function_name,
-    nodes,
-)
+from pgdyno.features.capture.reading.parameter_uses import Parameter, Reader
 from pgdyno.features.capture.reading.rows_of_values import folded
+from pgdyno.features.capture.reading.trees import Tree, alone, function_name, nodes, words_of
 from pgdyno.features.capture.schema import in_quotes, parts_of
 
 _KINDS: dict[str, StatementKind] = {
@@ -267,7 +261,7 @@ def _of_copy_in(tree: Tree, names: Names) -> Parsed:
     table = names.table(tree["relation"].get("schemaname"), tree["relation"]["relname"])
     if not table:
         return Parsed("COPY", reason="object_missing")
-    named = [item["String"]["sval"] for item in tree.get("attlist", ())]
+    named = words_of(tree.get("attlist"))
     columns = named or names.copied_columns(table)
     if not names.can_add_rows(table, columns):
         return Parsed("COPY", reason="copy")

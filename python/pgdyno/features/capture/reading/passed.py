@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-Tree = Mapping[str, Any]
+from pgdyno.features.capture.reading.trees import (
+    Tree,
+    call_in_from,
+    fields_of,
+    function_name,
+    last_word,
+    without_cast,
+    words_of,
+)
+
 # The number of a parameter, and whether its elements are passed on, and not the whole.
 Passed = tuple[int, bool]
 
@@ -27,10 +36,10 @@ class PassedParameters:
             alias = item.get("alias", {}) if isinstance(item.get("alias"), Mapping) else {}
             if name == "CommonTableExpr":
                 query = item.get("ctequery", {}).get("SelectStmt", {})
-                self._add(item["ctename"], query, _names(item.get("aliascolnames", ())))
+                self._add(item["ctename"], query, words_of(item.get("aliascolnames", ())))
             elif name == "RangeSubselect":
                 query = item.get("subquery", {}).get("SelectStmt", {})
-                self._add(alias.get("aliasname", ""), query, _names(alias.get("colnames", ())))
+                self._add(alias.get("aliasname", ""), query, words_of(alias.get("colnames", ())))
             elif name == "RangeFunction":
                 self._add_function(item, alias)
             elif name == "RangeVar" and alias:
@@ -54,23 +63,18 @@ class PassedParameters:
             number
             for target in targets
             for number, is_list in self.of(target.get("val"))
-            if is_list and _is_call(target.get("val"))
+            if is_list and "FuncCall" in without_cast(target.get("val"))
         ]
         self.as_long_as |= {number: arrays[0] for number in arrays[1:] if number > arrays[0]}
 
     def _add_function(self, item: Tree, alias: Tree) -> None:
         """Note `unnest($1, $2) AS new(id, name)`."""
-        calls = [
-            part["FuncCall"]
-            for row in item.get("functions", ())
-            for part in row.get("List", {}).get("items", ())
-            if "FuncCall" in part
-        ]
-        if len(calls) != 1 or _name(calls[0]) != "unnest":
+        call = call_in_from(item)
+        if function_name(call) != "unnest":
             return
         name = alias.get("aliasname", "unnest")
-        names = _names(alias.get("colnames", ())) or [name]
-        arrays = calls[0].get("args", ())
+        names = words_of(alias.get("colnames", ())) or [name]
+        arrays = call.get("args", ())
         for own, array in zip(names, arrays, strict=False):
             passed = tuple((number, True) for number, _ in self.of(array))
             self._columns.setdefault(name, {})[own] = passed
@@ -94,38 +98,24 @@ class PassedParameters:
                 for part in item.get("args", ()):
                     yield from self.of(part["CaseWhen"].get("result"))
                 yield from self.of(item.get("defresult"))
-            case "FuncCall" if _name(item) == "unnest":
+            case "FuncCall" if function_name(item) == "unnest":
                 for part in item.get("args", ())[:1]:
                     yield from ((number, True) for number, _ in self.of(part))
             case "ColumnRef":
                 yield from self._of_column(item)
 
     def _of_column(self, reference: Tree) -> tuple[Passed, ...]:
-        parts = [part["String"]["sval"] for part in reference["fields"] if "String" in part]
+        parts = words_of(reference["fields"])
         if len(parts) > 1:
             return self._columns.get(parts[-2], {}).get(parts[-1], ())
         known = [own[parts[0]] for own in self._columns.values() if parts and parts[0] in own]
         return known[0] if known else ()
 
 
-def _is_call(tree: Any) -> bool:
-    while isinstance(tree, Mapping) and "TypeCast" in tree:
-        tree = tree["TypeCast"].get("arg")
-    return isinstance(tree, Mapping) and "FuncCall" in tree
-
-
-def _names(parts: Any) -> list[str]:
-    return [part["String"]["sval"] for part in parts if "String" in part]
-
-
-def _name(call: Tree) -> str:
-    return (_names(call.get("funcname", ())) or [""])[-1]
-
-
 def _last(tree: Any) -> str:
     """Return the name that a result has if the statement gives it none."""
-    if isinstance(tree, Mapping) and "TypeCast" in tree:
-        return _last(tree["TypeCast"].get("arg"))
-    if isinstance(tree, Mapping) and "ColumnRef" in tree:
-        return (_names(tree["ColumnRef"]["fields"]) or [""])[-1]
-    return _name(tree["FuncCall"]) if isinstance(tree, Mapping) and "FuncCall" in tree else ""
+    bare = without_cast(tree)
+    if fields := fields_of(bare):
+        return last_word(fields)
+    is_call = isinstance(bare, Mapping) and "FuncCall" in bare
+    return function_name(bare["FuncCall"]) if is_call else ""
