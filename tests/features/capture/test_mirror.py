@@ -118,7 +118,7 @@ def test_every_source_of_a_parameter_gives_what_it_names(
                 "length": {"least": 2, "mean": 3, "most": 4},
             },
             {"from": "now", "minus_s": 3600},
-            {"from": "returned", "step": 0, "column": 0, "pick": "any"},
+            {"from": "returned", "step": 0, "column": 0},
         ],
     }
     load = load_of(LOOK, PUT, templates=[template(look, put, protocol=protocol)])
@@ -193,7 +193,7 @@ def test_a_loop_executes_its_statements_in_turn_and_a_branch_only_sometimes(
     three = {"least": 3, "mean": 3, "most": 3}
     steps = [
         {"statement": 0, "parameters": [what[0]], "repeat": three},
-        {"statement": 0, "parameters": [what[1]], "loops_with_before": True, "same_trip": True},
+        {"statement": 0, "parameters": [what[1]], "loops_with_before": True},
         {"statement": 0, "parameters": [what[2]], "probability": 0.25},
     ]
     end = mirrored(engine, database, load_of(put, templates=[template(*steps)]), turns=80)
@@ -222,24 +222,6 @@ def test_a_step_whose_row_is_missing_is_not_executed_and_a_rollback_is_counted(
     end = mirrored(engine, database, load_of(*texts, templates=[template(*steps)]))
     assert (end.summary.counts.completed, end.summary.counts.rolled_back) == (120, 120)
     assert end.summary.failures == {}
-
-
-def test_a_step_whose_row_is_missing_takes_an_existing_key_if_it_has_one(
-    engine: Engine, database15: Target
-) -> None:
-    for statement in (*ITEMS, "CREATE TABLE found (item int, twice int)"):
-        run_sql(database15, statement)
-    key = {"from": "returned", "step": 0, "column": 0, "otherwise": of_item("id")}
-    put = {"statement": 1, "parameters": [key, {"from": "equal", "step": 1, "parameter": 0}]}
-    for seek, is_found in (("id = 7", True), ("id < 0", False)):
-        texts = (f"SELECT id FROM item WHERE {seek}", "INSERT INTO found VALUES ($1::int, $2::int)")
-        load = load_of(*texts, templates=[template({"statement": 0}, put)])
-        end = mirrored(engine, database15, load)
-        assert (end.summary.counts.completed, end.summary.failures) == (120, {})
-        both = "SELECT count(*), count(DISTINCT item) FROM found JOIN item ON id = item"
-        [(count, different)] = run_sql(database15, f"{both} WHERE item = twice")
-        assert (count, different == 1) == (120, is_found)
-        run_sql(database15, "TRUNCATE found")
 
 
 def test_a_row_never_refers_to_a_key_that_is_missing_in_a_range(
@@ -348,7 +330,6 @@ def test_a_short_run_has_the_mix_of_the_capture(engine: Engine, database: Target
 
 def test_a_load_that_always_fails_names_the_statement(engine: Engine, database15: Target) -> None:
     steps = [{"statement": number} for number in range(3)]
-    steps[1]["same_trip"] = steps[2]["same_trip"] = True
     load = load_of("SELECT 1", "SELECT 2,\n  1 / 0", "SELECT 3", templates=[template(*steps)])
     end = mirrored(engine, database15, load, turns=200)
     [failure] = end.failures

@@ -93,9 +93,6 @@ pub struct MirrorStep {
     /// Mean pause of the client before the step.
     #[serde(default)]
     pub pause_ms: f64,
-    /// The step is sent together with the step before it.
-    #[serde(default)]
-    pub same_trip: bool,
     /// The values of the step are drawn, but its statement is not sent.
     #[serde(default)]
     pub left_out: bool,
@@ -182,15 +179,12 @@ pub enum ParameterSource {
         #[serde(default)]
         take: Take,
     },
-    /// A value that an earlier step returned. If it returned no row, the value is `otherwise`, or
-    /// does not exist.
+    /// A value that an earlier step returned. If it returned no row, the value does not exist.
     Returned {
         step: u32,
         column: u32,
         #[serde(default)]
         pick: Pick,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        otherwise: Option<Box<ParameterSource>>,
     },
     /// `slope` times an earlier parameter, or times a returned column, plus `offset`, plus a share
     /// of another parameter.
@@ -323,7 +317,6 @@ pub enum Take {
 pub enum Pick {
     #[default]
     First,
-    Any,
     /// The values of all rows, as an array; those of all turns, if it is used outside of the loop.
     All,
 }

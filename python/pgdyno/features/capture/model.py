@@ -229,16 +229,14 @@ class Equal(CapturePart):
 class Returned(CapturePart):
     """A value that an earlier step returned. `column` counts from 0.
 
-    `pick`: of the first row, of any row, or of all rows as an array; outside of the loop of that
-    step, of all its turns. `otherwise`: the value if no row was returned; without it there is
-    no value then.
+    `pick`: of the first row, or of all rows as an array; outside of the loop of that step, of all
+    its turns. Without a row there is no value.
     """
 
     origin: Literal["returned"] = Field("returned", alias="from")
     step: int
     column: int
-    pick: Literal["first", "any", "all"] = "first"
-    otherwise: OfColumn | None = None
+    pick: Literal["first", "all"] = "first"
 
 
 # Of a parameter among those of its step, from 0.
@@ -416,7 +414,7 @@ def _inside(part: object) -> Iterator[CapturePart]:
 
 
 def parts_of(source: Source) -> Iterator[Source]:
-    """Yield a source, and those that it has inside: of elements, fields, or a missing row."""
+    """Yield a source, and those that it has inside: of elements, fields or cases."""
     yield source
     inner: tuple[Source, ...] = ()
     if isinstance(source, ListOf):
@@ -425,8 +423,6 @@ def parts_of(source: Source) -> Iterator[Source]:
         inner = source.fields
     elif isinstance(source, Cases):
         inner = (*(case.source for case in source.cases), source.otherwise)
-    elif isinstance(source, Returned) and source.otherwise is not None:
-        inner = (source.otherwise,)
     for part in inner:
         yield from parts_of(part)
 
@@ -436,10 +432,9 @@ class Step(CapturePart):
 
     `step` of a source counts the steps of the template from 0, `parameter` those of that step
     from 0. `repeat`: how often the step is carried out, if it is, which has the `probability`.
-    `pause_ms`: mean time of the client before this step. `same_trip`: it is sent together with
-    the step before it, without waiting. `loops_with_before`: it belongs to the loop of the step
-    before it, and is carried out once in each turn; the first step of the loop has the turns.
-    `turns`: how often, if that follows from an earlier step.
+    `pause_ms`: mean time of the client before this step. `loops_with_before`: it belongs to the
+    loop of the step before it, and is carried out once in each turn; the first step of the loop has
+    the turns. `turns`: how often, if that follows from an earlier step. `same_trip`: not used.
     """
 
     statement: str

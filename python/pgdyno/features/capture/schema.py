@@ -120,10 +120,7 @@ class ColumnShape(CapturePart):
 
 
 class ColumnGroup(CapturePart):
-    """What extended statistics know of columns together: numbers, no values.
-
-    `distinct`: how many different combinations these columns have.
-    """
+    """How many different combinations columns have, in captures of earlier versions."""
 
     table: str
     columns: tuple[str, ...]

@@ -102,7 +102,6 @@ def _without(
     steps = [_moved(template.steps[old], places) for old in kept]
     if all(step.statement in controls for step in steps):
         return None
-    steps[0] = steps[0].model_copy(update={"same_trip": False})
     return template.model_copy(update={"steps": tuple(steps)})
 
 

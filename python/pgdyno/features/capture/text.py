@@ -146,7 +146,6 @@ class _Paragraphs:
         yield from self._paragraph(
             "columns", f"distribution of each column; {_stand_in_words(capture)}", self._columns()
         )
-        yield from self._paragraph("groups", "numbers of combinations of columns", self._groups())
         yield from self._paragraph(
             "statements", "texts, with $1 in place of constants; counters", self._statements()
         )
@@ -198,12 +197,6 @@ class _Paragraphs:
         return [
             f"{c.table}.{c.column} {c.type}: {distribution_text(c.distribution)}"
             for c in self._capture.columns
-        ]
-
-    def _groups(self) -> list[str]:
-        return [
-            f"{g.table} ({', '.join(g.columns)}): {g.distinct:,.0f} combinations"
-            for g in self._capture.groups
         ]
 
     def _statements(self) -> list[str]:

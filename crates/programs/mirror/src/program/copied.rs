@@ -33,14 +33,12 @@ struct Row {
 impl Planner<'_> {
     /// Plan the rows of a COPY, which are its only parameter: a list of records.
     ///
-    /// Args: number, of the step in its transaction; awaits, which gets the numbers of the steps
-    /// whose returned columns a field uses.
+    /// Args: number, of the step in its transaction.
     /// Errors: the end of a sentence that the caller begins with the step, such as "step 3".
     pub(super) fn copied_rows(
         &mut self,
         number: usize,
         step: &MirrorStep,
-        awaits: &mut Vec<usize>,
     ) -> Result<CopiedRows, String> {
         let [list @ ParameterSource::List { of, .. }] = step.parameters.as_slice() else {
             return Err("is a COPY without a list of rows".into());
@@ -55,7 +53,7 @@ impl Planner<'_> {
                 self.column(&mut rows, field, place)?;
                 continue;
             }
-            let draw = self.draw(number, field, awaits)?;
+            let draw = self.draw(number, field)?;
             match draw {
                 Draw::Constant(_) | Draw::Drawn(_) | Draw::Fresh { .. } | Draw::Now { .. } => {}
                 Draw::Turn { .. } | Draw::Record { .. } | Draw::Copy { take: Take::Value, .. } => {}

@@ -143,10 +143,6 @@ impl<'a> Drawing<'a> {
     fn parameter(&mut self, draw: &Draw, slot: usize, slots: &mut Slots) -> bool {
         match draw {
             &Draw::Copy { slot: from, take } => return slots.copy(from, slot, take),
-            Draw::Either(both) => {
-                let (first, other) = &**both;
-                return self.parameter(first, slot, slots) || self.parameter(other, slot, slots);
-            }
             &Draw::Count(number) => {
                 let count = slots.number(number);
                 slots.write(slot, |out| count.write(out));
@@ -210,7 +206,6 @@ impl<'a> Drawing<'a> {
             }
             Draw::Cases { .. }
             | Draw::Copy { .. }
-            | Draw::Either(_)
             | Draw::Linear { .. }
             | Draw::Between { .. }
             | Draw::Taken { .. }

@@ -8,8 +8,7 @@ use crate::values::Values;
 
 /// Plans the steps of one template.
 ///
-/// Args of its methods: number, the place of the step in the template; awaits, gets the steps whose
-/// returned columns this step uses.
+/// Args of its methods: number, the place of the step in the template.
 pub(super) struct Planner<'a> {
     pub(super) given: &'a MirrorTemplate,
     pub(super) slot_count: usize,
@@ -85,12 +84,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    pub(super) fn draw(
-        &mut self,
-        number: usize,
-        source: &ParameterSource,
-        awaits: &mut Vec<usize>,
-    ) -> Result<Draw, String> {
+    pub(super) fn draw(&mut self, number: usize, source: &ParameterSource) -> Result<Draw, String> {
         Ok(match source {
             ParameterSource::Constant { value } => Draw::Constant(value.clone()),
             ParameterSource::Drawn { distribution } => {
@@ -103,20 +97,13 @@ impl Planner<'_> {
             &ParameterSource::Equal { step, parameter, take } => {
                 Draw::Copy { slot: self.slot(step, parameter)?, take }
             }
-            ParameterSource::Linear { .. } => self.linear(number, source, awaits)?,
+            ParameterSource::Linear { .. } => self.linear(number, source)?,
             &ParameterSource::Between { step, parameter, least, most } => {
                 Draw::Between { slot: self.slot(step, parameter)?, least, most }
             }
-            ParameterSource::Returned { step, column, pick, otherwise } => {
-                let slot = self.returned(number, *step, *column, *pick, awaits)?;
-                let returned = Draw::Copy { slot, take: Take::Value };
-                match otherwise {
-                    Some(other) => {
-                        let other = self.draw(number, other, awaits)?;
-                        Draw::Either(Box::new((returned, other)))
-                    }
-                    None => returned,
-                }
+            &ParameterSource::Returned { step, column, pick } => {
+                let slot = self.returned(number, step, column, pick)?;
+                Draw::Copy { slot, take: Take::Value }
             }
             ParameterSource::Fresh { table, column } => {
                 Draw::Fresh { keys: place_of(&mut self.keys.fresh, Wanted::new(table, &[column])) }
@@ -134,7 +121,7 @@ impl Planner<'_> {
                     return Err("has a document whose fields have no names".into());
                 }
                 Draw::Record {
-                    fields: self.fields(number, fields, awaits)?,
+                    fields: self.fields(number, fields)?,
                     names: names.clone(),
                     bare: bare.iter().map(|&place| place as usize).collect(),
                 }
@@ -143,29 +130,22 @@ impl Planner<'_> {
                 slot: self.slot(number as u32, *parameter)?,
                 cases: cases
                     .iter()
-                    .map(|Case { value, source }| {
-                        Ok((value.clone(), self.draw(number, source, awaits)?))
-                    })
+                    .map(|Case { value, source }| Ok((value.clone(), self.draw(number, source)?)))
                     .collect::<Result<_, String>>()?,
-                otherwise: Box::new(self.draw(number, otherwise, awaits)?),
+                otherwise: Box::new(self.draw(number, otherwise)?),
             },
-            ParameterSource::List { .. } => self.list(number, source, awaits)?,
+            ParameterSource::List { .. } => self.list(number, source)?,
         })
     }
 
-    fn linear(
-        &mut self,
-        number: usize,
-        source: &ParameterSource,
-        awaits: &mut Vec<usize>,
-    ) -> Result<Draw, String> {
+    fn linear(&mut self, number: usize, source: &ParameterSource) -> Result<Draw, String> {
         let &ParameterSource::Linear { step, parameter, column, slope, offset, plus } = source
         else {
             unreachable!("the caller has a linear source");
         };
         let slot = match (parameter, column) {
             (Some(parameter), None) => self.slot(step, parameter)?,
-            (None, Some(column)) => self.returned(number, step, column, Pick::First, awaits)?,
+            (None, Some(column)) => self.returned(number, step, column, Pick::First)?,
             _ => return Err("needs either a parameter or a returned column".into()),
         };
         let plus = match plus {
@@ -175,12 +155,7 @@ impl Planner<'_> {
         Ok(Draw::Linear { slot, slope, offset, plus })
     }
 
-    fn list(
-        &mut self,
-        number: usize,
-        source: &ParameterSource,
-        awaits: &mut Vec<usize>,
-    ) -> Result<Draw, String> {
+    fn list(&mut self, number: usize, source: &ParameterSource) -> Result<Draw, String> {
         let ParameterSource::List { of, is_one_value, is_distinct, is_sorted, is_json, .. } =
             source
         else {
@@ -188,7 +163,7 @@ impl Planner<'_> {
         };
         Ok(Draw::List {
             length: self.length(number, source)?,
-            of: Box::new(self.draw(number, of, awaits)?),
+            of: Box::new(self.draw(number, of)?),
             is_one_value: *is_one_value,
             is_distinct: *is_distinct,
             is_sorted: *is_sorted,
@@ -234,13 +209,11 @@ impl Planner<'_> {
         step: u32,
         column: u32,
         pick: Pick,
-        awaits: &mut Vec<usize>,
     ) -> Result<usize, String> {
         let (from, column) = (step as usize, column as usize);
         if from >= self.given.steps.len() || from == number {
             return Err("uses a row of a step that does not come before".into());
         }
-        awaits.push(from);
         let is_whole = pick == Pick::All && self.loop_of(from) != self.loop_of(number);
         let wanted = Return { column, slot: 0, pick, is_whole };
         let same =
@@ -260,13 +233,8 @@ impl Planner<'_> {
         number - before.take_while(|step| step.loops_with_before).count()
     }
 
-    fn fields(
-        &mut self,
-        number: usize,
-        fields: &[ParameterSource],
-        awaits: &mut Vec<usize>,
-    ) -> Result<Vec<Draw>, String> {
-        fields.iter().map(|field| self.draw(number, field, awaits)).collect()
+    fn fields(&mut self, number: usize, fields: &[ParameterSource]) -> Result<Vec<Draw>, String> {
+        fields.iter().map(|field| self.draw(number, field)).collect()
     }
 
     pub(super) fn slot(&self, step: u32, parameter: u32) -> Result<usize, String> {

@@ -28,14 +28,11 @@ pub(super) struct Step {
     pub(super) returns: Vec<Return>,
     /// Returned columns that other transactions take, and the places of their queues.
     pub(super) gives: Vec<(usize, usize)>,
-    /// Steps whose returned columns this one uses.
-    pub(super) awaits: Vec<usize>,
     pub(super) repeat: Counts,
     /// How often the step is executed, if that follows from what came before.
     pub(super) turns: Option<Number>,
     pub(super) probability: f64,
     pub(super) pause_ns_mean: u64,
-    pub(super) same_trip: bool,
     /// The slots of lists that have one length.
     pub(super) equal_lists: Vec<Vec<usize>>,
     /// The slots that are null if their value does not exist.
@@ -101,8 +98,6 @@ pub(super) enum Draw {
     Drawn(Box<Values>),
     /// The value in the slot of an earlier parameter or returned column.
     Copy { slot: usize, take: Take },
-    /// The first one, or the other one if it does not exist. Not inside of a list or a record.
-    Either(Box<(Draw, Draw)>),
     /// `slope * value in the slot + offset`: the end of a range of 100 ids is its begin + 99.
     Linear {
         slot: usize,

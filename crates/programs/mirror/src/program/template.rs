@@ -123,12 +123,10 @@ impl Planner<'_> {
             copied: None,
             returns: Vec::new(),
             gives: self.gives(step.statement),
-            awaits: Vec::new(),
             repeat: Counts::new(step.repeat),
             turns: step.turns.map(|count| self.number(count)).transpose()?,
             probability: step.probability,
             pause_ns_mean: nanoseconds(step.pause_ms),
-            same_trip: step.same_trip,
             optional: step.optional.iter().map(|&place| first_slot + place as usize).collect(),
             not_null: Vec::new(),
             equal_lists: equal_lists(step, first_slot),
@@ -138,7 +136,7 @@ impl Planner<'_> {
             role: role_of(text).map(Box::from),
         };
         if is_copy_in(text) {
-            planned.copied = Some(self.copied_rows(number, step, &mut planned.awaits)?);
+            planned.copied = Some(self.copied_rows(number, step)?);
             return Ok(planned);
         }
         for (place, source) in step.parameters.iter().enumerate() {
@@ -158,7 +156,7 @@ impl Planner<'_> {
             {
                 return Err("has a list as long as one that is not before it".into());
             }
-            let draw = self.draw(number, source, &mut planned.awaits)?;
+            let draw = self.draw(number, source)?;
             planned.draws.push((slot, draw));
         }
         let needed = step.not_null.iter().map(|&place| place as usize);

@@ -2,8 +2,6 @@
 //!
 //! A step is a statement. Steps from a `first` one to its `loop_end` are a loop: they are walked
 //! together, once for each *turn*. Values are kept in slots (`Slots`), where later steps find them.
-//! Steps that need no result of each other go to the server together: they are added to a `Trip`,
-//! and `flush` sends it and reads the answers.
 
 use std::cell::RefCell;
 use std::sync::OnceLock;
@@ -25,23 +23,7 @@ use pgdyno_engine::program::{
 
 thread_local! {
     /// The memory of transactions that have ended.
-    static SPARE: RefCell<Vec<Walk>> = const { RefCell::new(Vec::new()) };
-}
-
-/// The state of one transaction: its values, and the steps that wait to be sent.
-#[derive(Debug, Default)]
-struct Walk {
-    slots: Slots,
-    trip: Trip,
-}
-
-/// Steps that were added and not answered.
-#[derive(Debug, Default)]
-struct Trip {
-    /// The number of each step, with its turn.
-    steps: Vec<(usize, usize)>,
-    /// A later step, or another transaction, uses what one of them returns.
-    is_read: bool,
+    static SPARE: RefCell<Vec<Slots>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A run: its templates, and what their values are taken from.
@@ -92,22 +74,22 @@ impl Run {
         template: &Template,
         session: Session<'_>,
     ) -> Result<Done, Stopped> {
-        let mut walk = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
-        walk.slots.begin(template.slot_count, template.steps.len());
+        let mut slots = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        slots.begin(template.slot_count, template.steps.len());
         if self.is_probe {
             session.ask("BEGIN", |_| Ok(())).await?;
         }
-        let mut done = self.walk(template, &mut walk, session).await?;
+        let mut done = self.walk(template, &mut slots, session).await?;
         if self.is_probe {
             session.ask("ROLLBACK", |_| Ok(())).await?;
             done = Done::RolledBack;
         }
         if done == Done::Committed {
-            for (queue, value) in walk.slots.given.drain(..) {
+            for (queue, value) in slots.given.drain(..) {
                 self.stock.give(queue, value);
             }
         }
-        SPARE.with_borrow_mut(|spare| spare.push(walk));
+        SPARE.with_borrow_mut(|spare| spare.push(slots));
         Ok(done)
     }
 
@@ -115,7 +97,7 @@ impl Run {
     async fn walk(
         &self,
         template: &Template,
-        Walk { slots, trip }: &mut Walk,
+        slots: &mut Slots,
         session: Session<'_>,
     ) -> Result<Done, Stopped> {
         let mut done = Done::Committed;
@@ -129,66 +111,53 @@ impl Run {
                 for number in at..first.loop_end {
                     let step = &template.steps[number];
                     let is_left_out = number > at && session.random(|r| turns_once(step, r)) == 0;
-                    if !is_left_out && self.add(template, number, slots, trip, session).await? {
+                    if !is_left_out && self.carry_out(step, number, slots, session).await? {
                         done = if step.rolls_back { Done::RolledBack } else { Done::Committed };
                     }
                 }
             }
             at = first.loop_end;
         }
-        flush(template, trip, slots, session).await?;
         Ok(done)
     }
 
-    /// Add a step to the trip, after it has sent the steps on which this one waits.
+    /// Carry out one step.
     ///
     /// Returns: false if the step is not executed, because a value is missing.
-    async fn add(
+    async fn carry_out(
         &self,
-        template: &Template,
+        step: &Step,
         number: usize,
         slots: &mut Slots,
-        trip: &mut Trip,
         session: Session<'_>,
     ) -> Result<bool, Stopped> {
-        let step = &template.steps[number];
         if self.lacks_role(step) {
             return Ok(false);
-        }
-        let is_alone = !step.same_trip || step.pause_ns_mean > 0;
-        if is_alone
-            || step.awaits.iter().any(|before| trip.steps.iter().any(|(step, _)| step == before))
-        {
-            flush(template, trip, slots, session).await?;
         }
         if step.pause_ns_mean > 0 {
             let pauses = Pauses { keying_ns: 0, think_ns_mean: step.pause_ns_mean };
             let pause_ns = session.random(|random| pauses.think_ns(random));
             session.sleep(pause_ns).await?;
         }
-        if step.left_out {
-            let is_drawn = step.copied.is_none()
-                && self.stock.draw(session, |drawing| drawing.step(step, slots));
-            slots.turns[number] += u64::from(is_drawn);
-            return Ok(is_drawn);
-        }
-        if let Some(copied) = &step.copied {
-            flush(template, trip, slots, session).await?;
+        if let Some(copied) = step.copied.as_ref().filter(|_| !step.left_out) {
             let is_done = copied.send(&self.stock, step.statement, slots, session).await?;
             slots.turns[number] += u64::from(is_done);
             return Ok(is_done);
         }
-        if !self.stock.draw(session, |drawing| drawing.step(step, slots)) {
-            return Ok(false);
+        let is_drawn =
+            step.copied.is_none() && self.stock.draw(session, |drawing| drawing.step(step, slots));
+        slots.turns[number] += u64::from(is_drawn);
+        if !is_drawn || step.left_out {
+            return Ok(is_drawn);
         }
         session.pipeline().add_written(step.statement, &|place, out| {
             let value = slots.get(step.first_slot + place).flatten();
             out.extend_from_slice(value.unwrap_or_default());
             value.is_some()
         });
-        slots.turns[number] += 1;
-        trip.steps.push((number, slots.turn));
-        trip.is_read |= !step.returns.is_empty() || !step.gives.is_empty();
+        let is_read = !step.returns.is_empty() || !step.gives.is_empty();
+        let read = |rows: &mut Rows| if is_read { keep(step, rows, slots) } else { Ok(()) };
+        session.pipeline().send(read).await?;
         Ok(true)
     }
 }
@@ -207,38 +176,8 @@ fn turns_once(step: &Step, random: &mut Prng) -> u64 {
     u64::from(step.probability >= 1.0 || random.unit() < step.probability)
 }
 
-/// Send the steps of a trip, and keep the returned columns that later steps use.
-async fn flush(
-    template: &Template,
-    trip: &mut Trip,
-    slots: &mut Slots,
-    session: Session<'_>,
-) -> Result<(), Stopped> {
-    if trip.steps.is_empty() {
-        return Ok(());
-    }
-    let now = slots.turn;
-    let read = |rows: &mut Rows| {
-        let steps = if trip.is_read { trip.steps.as_slice() } else { &[] };
-        steps.iter().try_for_each(|&(number, turn)| {
-            slots.turn = turn;
-            keep(&template.steps[number], rows, slots, session)
-        })
-    };
-    session.pipeline().send(read).await?;
-    slots.turn = now;
-    trip.steps.clear();
-    trip.is_read = false;
-    Ok(())
-}
-
 /// Read the rows of one step. Of an array there are at most `LIST_MAX` elements.
-fn keep(
-    step: &Step,
-    rows: &mut Rows,
-    slots: &mut Slots,
-    session: Session<'_>,
-) -> Result<(), Stopped> {
+fn keep(step: &Step, rows: &mut Rows, slots: &mut Slots) -> Result<(), Stopped> {
     for returned in step.returns.iter().filter(|returned| !returned.is_whole) {
         slots.clear(returned.slot);
     }
@@ -249,8 +188,6 @@ fn keep(
     let array_count = if has_arrays { step.returns.len() } else { 0 };
     let mut arrays: Vec<Vec<Element>> = vec![Vec::new(); array_count];
     loop {
-        // The n-th row takes the place of the row before it in one of n cases.
-        let is_any = count == 0 || session.random(|random| random.offset(count) == 0);
         let is_row = rows.next_columns(|column, value| {
             for &(_, queue) in step.gives.iter().filter(|(given, _)| *given == column) {
                 slots.given.extend(value.map(|value| (queue, Box::from(value))));
@@ -261,7 +198,7 @@ fn keep(
                     if let Some(value) = value.filter(|_| count < LIST_MAX) {
                         arrays[place].push(Element(Some(value.to_vec())));
                     }
-                } else if count == 0 || is_any && returned.pick == Pick::Any {
+                } else if count == 0 {
                     slots.set(returned.slot, value);
                 }
             }

@@ -143,7 +143,6 @@ def _add_those_without_values(templates: Iterable[Template], reasons: dict[str, 
 def _starves(template: Template, step: Step, reasons: Mapping[str, str]) -> bool:
     return any(
         isinstance(source, Returned)
-        and source.otherwise is None
         and place not in step.optional
         and template.steps[source.step].statement in reasons
         for place, source in enumerate(step.parameters)

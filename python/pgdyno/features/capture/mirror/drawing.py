@@ -148,7 +148,7 @@ class StepDrawing:
                 value = self._earlier(step, step, source.parameter, own)
                 return self._draw(step, source_of_case(source, value), own)
             case Returned():
-                return self._of_row(step, source, own)
+                return self._of_row(source)
             case Taken():
                 return self._taken(source)
             case Equal(take="value"):
@@ -188,16 +188,13 @@ class StepDrawing:
             self._returned[step] = self._carry_out(step, self.values(step))
         return self._returned[step]
 
-    def _of_row(self, step: int, source: Returned, own: Sequence[Source]) -> str | None:
+    def _of_row(self, source: Returned) -> str | None:
         rows = self._rows_of(source.step)
         if source.pick == "all":
             return _joined([row[source.column] for row in rows], "{}")
-        if rows:
-            row = rows[0] if source.pick == "first" else self._rng.choice(rows)
-            return row[source.column]
-        if source.otherwise is None:
+        if not rows:
             raise UnknownValueError
-        return self._draw(step, source.otherwise, own)
+        return rows[0][source.column]
 
     def _taken(self, source: Taken) -> str | None:
         """Return what another transaction gives; each value once. Raises: UnknownValueError."""

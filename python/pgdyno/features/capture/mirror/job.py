@@ -29,7 +29,6 @@ from pgdyno.features.capture.model import (
     ListOf,
     OfColumn,
     Record,
-    Returned,
     Source,
     Statement,
     Step,
@@ -110,7 +109,7 @@ def mirror_load(script: Script) -> dict[str, Any]:
     return {
         **recorded,
         "tables": tables,
-        "settings": _settings(capture, [known[name] for name in used]),
+        "settings": _settings(capture),
         "data_age_s": max(0.0, _age_s(capture)),
         "statements": [
             {"text": text, "parameter_types": list(known[name].parameter_types[:count])}
@@ -123,7 +122,7 @@ def mirror_load(script: Script) -> dict[str, Any]:
                 "reads_only": reads_only(template, known),
                 "protocol": template.protocol,
                 "think_ms": template.think_ms or 0.0,
-                "steps": [] if recorded else _steps(template, known, sources),
+                "steps": [] if recorded else [_step(step, sources) for step in template.steps],
             }
             for template in templates
         ],
@@ -296,8 +295,6 @@ class _Sources:
             given["statement"] = self.place[source.statement]
         elif isinstance(source, ListOf):
             self.put(source.of, given["of"])
-        elif isinstance(source, Returned) and source.otherwise is not None:
-            self.put(source.otherwise, given["otherwise"])
         elif isinstance(source, Record):
             for field, part in zip(source.fields, given["fields"], strict=True):
                 self.put(field, part)
@@ -305,21 +302,6 @@ class _Sources:
             self.put(source.otherwise, given["otherwise"])
             for case, part in zip(source.cases, given["cases"], strict=True):
                 self.put(case.source, part["source"])
-
-
-def _steps(
-    template: Template, known: Mapping[str, Statement], sources: _Sources
-) -> list[dict[str, Any]]:
-    """Return the steps of a template for the job.
-
-    If it only reads, each transaction begins in a separate round trip: its session reports in
-    between whether it is still read-only.
-    """
-    documents = [_step(step, sources) for step in template.steps]
-    if reads_only(template, known):
-        for before, document in zip(template.steps, documents[1:], strict=False):
-            document["same_trip"] &= known[before.statement].kind == "select"
-    return documents
 
 
 def _step(step: Step, sources: _Sources) -> dict[str, Any]:
@@ -333,7 +315,7 @@ def _step(step: Step, sources: _Sources) -> dict[str, Any]:
         "optional": tuple(number for number in step.optional if number in known),
     }
     step = step.model_copy(update={"parameters": given, **places})
-    document = step.model_dump(mode="json", by_alias=True, exclude_none=True)
+    document = step.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"same_trip"})
     for source, part in zip(given, document.get("parameters", ()), strict=True):
         sources.put(source, part)
     if not is_sent:
@@ -341,17 +323,15 @@ def _step(step: Step, sources: _Sources) -> dict[str, Any]:
     return {**document, "statement": sources.place.get(step.statement, 0)}
 
 
-def _settings(capture: Capture, statements: list[Statement]) -> dict[str, str]:
-    """Return the settings of the sessions that sent most of these statements.
+def _settings(capture: Capture) -> dict[str, str]:
+    """Return the settings of the role with most sessions.
 
     They search only the schemas of the capture, so an object of another schema is never meant. A
     program that sets search_path itself leaves no trace in them, so schemas that are not in their
     path follow: a name that is found without them keeps its meaning.
     """
     most = max(capture.sessions, key=lambda kind: kind.count, default=None)
-    paths = {statement.search_path for statement in statements if statement.search_path}
-    own = {"search_path": paths.pop()} if len(paths) == 1 else {}
-    settings = {**own, **harmless(most.settings if most is not None else {})}
+    settings = harmless(most.settings if most is not None else {})
     names = ObjectNames(capture.objects, capture.columns)
     made = names.schemas if names.extensions else names.schemas_of_objects
     schemas = [quoted(schema) for schema in sorted(made)]

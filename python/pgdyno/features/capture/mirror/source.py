@@ -134,7 +134,7 @@ def needs_of(
             for place, source in enumerate(step.parameters):
                 origin: dict[str, str] = {}
                 match source.of if isinstance(source, ListOf) else source:
-                    case Returned(otherwise=None) as own:
+                    case Returned() as own:
                         origin["text"] = sent.get(template.steps[own.step].statement, "")
                     case Taken() as own:
                         origin["text"] = sent.get(own.statement, "")

@@ -34,7 +34,7 @@ from pgdyno.features.capture.reading.schema import Schema
 from pgdyno.features.capture.reading.sources import SourceSeen
 from pgdyno.features.capture.reading.templates import left_out_of, templates_of
 from pgdyno.features.capture.reading.utilities import locks_taken, needs_block, reason_of_place
-from pgdyno.features.capture.schema import ColumnGroup, ColumnShape
+from pgdyno.features.capture.schema import ColumnShape
 
 # A shorter pause between two transactions is time of network and scheduler.
 _PAUSE_S_MIN = 0.003
@@ -68,7 +68,6 @@ class Assembly:
     sources: Sequence[SourceSeen]
     schema: Schema
     columns: Sequence[ColumnShape]
-    groups: Sequence[ColumnGroup]
     kept: Sequence[str]
     settings: Mapping[str, str]
     role_settings: Mapping[str, Mapping[str, str]]
@@ -116,7 +115,6 @@ class Assembly:
             tables=tuple(self.schema.tables),
             indexes=tuple(self.schema.indexes),
             columns=tuple(self.columns),
-            groups=tuple(self.groups),
             statements=tuple(d.statement for d in usable.values()),
             templates=templates,
             counters=tuple(counters.of(templates)),

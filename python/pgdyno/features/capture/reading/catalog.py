@@ -320,12 +320,6 @@ EXTENDED_SQL = (
     " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
     f" WHERE {_own('pg_class', 'c.oid')} ORDER BY s.oid"
 )
-# How many different combinations columns have: numbers of columns and of combinations, no values.
-GROUPS_SQL = (
-    "SELECT format('%I.%I', schemaname, tablename), attnames::text[], n_distinct::text"
-    " FROM pg_catalog.pg_stats_ext WHERE n_distinct IS NOT NULL AND exprs IS NULL"
-    " AND NOT coalesce(inherited, false)"
-)
 STATISTICS_SQL = (
     "SELECT s.schemaname::text, s.tablename::text, s.attname::text, s.null_frac::float8,"
     " s.avg_width, s.n_distinct::float8, s.most_common_vals::text::text[],"

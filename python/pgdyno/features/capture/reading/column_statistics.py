@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pgdyno.engine.distribution import ValueKind
 from pgdyno.features.capture.reading.schema import CatalogColumn, Schema
-from pgdyno.features.capture.schema import ColumnGroup
 
 KINDS: dict[str, ValueKind] = {
     **dict.fromkeys(("int2", "int4", "int8", "oid"), "integer"),
@@ -106,14 +104,3 @@ def kind_of(column: CatalogColumn) -> ValueKind:
     if column.base_kind == "m":
         return "other"
     return "range" if column.category == "R" else KINDS.get(column.base_type, "other")
-
-
-def column_groups(rows: Iterable[Sequence[Any]]) -> list[ColumnGroup]:
-    """Return the combinations of columns that extended statistics count."""
-    groups = []
-    for table, names, counted in rows:
-        # "3, 4": 120 has positions in older versions; only the whole group is kept.
-        counts = [float(text) for text in re.findall(r":\s*([\d.]+)", counted)]
-        if counts:
-            groups.append(ColumnGroup(table=table, columns=tuple(names), distinct=counts[-1]))
-    return groups

@@ -22,7 +22,6 @@ from pgdyno.features.capture.reading.arbiters import arbiters_of
 from pgdyno.features.capture.reading.assembly import Assembly
 from pgdyno.features.capture.reading.casts import type_in_use
 from pgdyno.features.capture.reading.column_statistics import (
-    column_groups,
     raw_columns,
     read_statistics,
 )
@@ -139,7 +138,6 @@ class Reading:
         self._path = list(self.source.load_schemas)
         self.schema = read_schema(self.source.fetch, texts)
         self.statistics = read_statistics(self.source.fetch(catalog.STATISTICS_SQL))
-        self.groups = column_groups(self.source.fetch(catalog.GROUPS_SQL))
         self._roles = frozenset(name for (name,) in self.source.fetch(catalog.ROLES_SQL))
         policies = [
             (str(table), str(text)) for table, text in self.source.fetch(catalog.POLICIES_SQL)
@@ -324,7 +322,6 @@ class Reading:
             sources=self.sources,
             schema=self.schema,
             columns=self.columns,
-            groups=self.groups,
             kept=self.kept,
             settings=self.settings,
             role_settings=self._role_settings,
