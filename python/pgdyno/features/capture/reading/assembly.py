@@ -16,6 +16,7 @@ from pgdyno.features.capture.model import (
     Capture,
     Counters,
     Header,
+    LeftOut,
     Profile,
     SessionKind,
     Statement,
@@ -32,7 +33,7 @@ from pgdyno.features.capture.reading.parameter_sources import Sources
 from pgdyno.features.capture.reading.parsed import Parsed, tables_written
 from pgdyno.features.capture.reading.schema import Schema
 from pgdyno.features.capture.reading.sources import SourceSeen
-from pgdyno.features.capture.reading.templates import left_out_of, templates_of
+from pgdyno.features.capture.reading.templates import TemplateDraft, finished
 from pgdyno.features.capture.reading.utilities import locks_taken, needs_block, reason_of_place
 from pgdyno.features.capture.schema import ColumnShape
 
@@ -95,17 +96,25 @@ class Assembly:
         usable |= _with_frames(groups, usable)
         seconds = self.header.seconds
         processes = so_far.sessions.processes
-        templates = tuple(
-            templates_of(
-                groups,
-                usable,
-                sources,
-                seconds=seconds,
-                think_ms=self._think_ms(),
-                sessions={d.statement.id: processes[key[0]] for key, d in described.items()},
-            )
-        )
         parsed = {name: d.parsed for name, d in usable.items()}
+        keys = sources.key_sources(
+            ((name, d.parsed, d.statement.counters.rows) for name, d in usable.items()),
+            {d.statement.id: processes[key[0]] for key, d in described.items()},
+        )
+        drafts = [
+            TemplateDraft(
+                Template(
+                    name="",
+                    rate_tps=group.calls / seconds if seconds else 0,
+                    steps=tuple(sources.steps(group, usable)),
+                    think_ms=self._think_ms(),
+                ),
+                group.calls,
+                [usable[name].rows_per_call for name in group.turns],
+            )
+            for group in groups
+        ]
+        templates = tuple(finished(drafts, parsed, sources, keys))
         counters = CountersOfLoad(self.columns, self.schema.objects, parsed)
         templates = counters.followed(templates)
         return Capture(
@@ -124,7 +133,7 @@ class Assembly:
             ),
             sessions=tuple(self._session_kinds()),
             profile=self._profile(seconds, list(increases.values())),
-            left_out=tuple(left_out_of(list(described.values()))),
+            left_out=_left_out(described.values()),
             notes=(
                 *self._notes(),
                 *_proved(groups),
@@ -267,6 +276,21 @@ class Assembly:
             end = f" and {more} more" if more > 0 else ""
             number = quantities.counted(len(unused), "function")
             yield f"nothing in the capture uses {number}, so the copy goes without: {shown}{end}"
+
+
+def _left_out(described: Iterable[Described]) -> tuple[LeftOut, ...]:
+    """Return the statements that cannot be reproduced, the longest first."""
+    left = [
+        LeftOut(
+            reason=own.parsed.reason,
+            text=own.statement.text,
+            calls=own.statement.counters.calls,
+            time_ms=own.statement.counters.time_ms,
+        )
+        for own in described
+        if own.parsed.reason
+    ]
+    return tuple(sorted(left, key=lambda item: -item.time_ms))
 
 
 def _proved(groups: Sequence[StatementGroup]) -> Iterator[str]:

@@ -15,11 +15,9 @@ from pgdyno.features.capture.arrays import items_in
 from pgdyno.features.capture.model import Number, Returned, Source, Statement, Step, Template
 from pgdyno.features.capture.reading.cases import with_cases
 from pgdyno.features.capture.reading.column_statistics import RawColumn
-from pgdyno.features.capture.reading.copied import with_rows
 from pgdyno.features.capture.reading.described import Described
 from pgdyno.features.capture.reading.document_values import with_documents
 from pgdyno.features.capture.reading.inner_values import element_of, is_inside
-from pgdyno.features.capture.reading.key_sources import those_with_most_keys_first
 from pgdyno.features.capture.reading.log_calls import Value
 from pgdyno.features.capture.reading.log_dependencies import Earlier, number
 from pgdyno.features.capture.reading.log_grouping import (
@@ -38,6 +36,7 @@ from pgdyno.features.capture.reading.parameter_sources import Sources
 from pgdyno.features.capture.reading.parameter_uses import Parameter
 from pgdyno.features.capture.reading.parsed import Parsed
 from pgdyno.features.capture.reading.stand_ins import StandIns
+from pgdyno.features.capture.reading.templates import TemplateDraft, finished
 from pgdyno.features.capture.schema import ColumnShape
 
 # Fewer transactions than this do not show what parameters follow from.
@@ -166,7 +165,6 @@ def templates_of(
     sample_ratio: float,
 ) -> list[Template]:
     """Return a template for each group."""
-    names: Counter[str] = Counter()
     used = {key: statements[key].parsed for group in groups for key in group.steps}
     calls = calls_of(groups)
     keys = context.sources.key_sources(
@@ -175,45 +173,23 @@ def templates_of(
     )
     rows = _rows(groups, statements)
     known: Known = {}
-    templates: list[Template] = []
-    kinds = [
-        (list(_steps(group, statements, context, rows.of_kind(place), known)), float(group.count))
-        for place, group in enumerate(groups)
-    ]
-    steps_of: dict[int, list[Step]] = {}
-    for place in those_with_most_keys_first(kinds):
-        group = groups[place]
-        steps_of[place] = keys.changed(
-            kinds[place][0],
-            [used[key] for key in group.steps],
-            partial(_is_used_once, group),
-            partial(_are_new, group),
-            calls=group.count,
-        )
+    drafts: list[TemplateDraft] = []
     for place, group in enumerate(groups):
-        name = name_of([statements[key].parsed for key in group.steps])
-        names[name] += 1
         knows_think = group.think_us and sample_ratio == 1
-        think_ms = mean_pause([us / 1000 for us in group.think_us]) if knows_think else None
         [(protocol, _)] = group.protocols.most_common(1)
         template = Template(
-            name=name if names[name] == 1 else f"{name} ({names[name]})",
+            name="",
             rate_tps=group.count / max(seconds, 1e-3) / sample_ratio,
             protocol=protocol,
-            steps=tuple(
-                with_rows(
-                    steps_of[place],
-                    [used[key] for key in group.steps],
-                    [context.rows_of_copies.get(used[key].text, 0.0) for key in group.steps],
-                )
-            ),
-            think_ms=think_ms,
+            steps=tuple(_steps(group, statements, context, rows.of_kind(place), known)),
+            think_ms=mean_pause([us / 1000 for us in group.think_us]) if knows_think else None,
             origin="log",
         )
-        templates.append(template)
-    counts = [group.count for group in groups]
+        copied = [context.rows_of_copies.get(used[key].text, 0.0) for key in group.steps]
+        once, new = partial(_is_used_once, group), partial(_are_new, group)
+        drafts.append(TemplateDraft(template, float(group.count), copied, once, new))
     parsed = {context.ids[key]: statement for key, statement in used.items()}
-    return context.sources.with_lasting_rows(zip(templates, counts, strict=True), parsed, keys)
+    return finished(drafts, parsed, context.sources, keys)
 
 
 def written_values(
@@ -271,19 +247,6 @@ def _followed(parsed: Sequence[Parsed]) -> list[int]:
         for step, p in enumerate(parsed)
         if p.kind == "update" or (p.kind == "select" and step < last)
     ]
-
-
-def name_of(parsed: Sequence[Parsed]) -> str:
-    """Return a name that says what a transaction does: its changes, or its first question."""
-    written = [f"{p.kind} {_bare(p.written)}" for p in parsed if p.written]
-    read = [f"{p.kind} {_bare(p.tables[0])}" for p in parsed if p.tables]
-    words = list(dict.fromkeys(written or read)) or [p.kind for p in parsed][:1]
-    more = f" and {len(words) - 2} more" if len(words) > 2 else ""
-    return ", ".join(words[:2]) + more
-
-
-def _bare(table: str) -> str:
-    return table.removeprefix("public.")
 
 
 def _steps(

@@ -22,8 +22,8 @@ from pgdyno.features.capture.load_statements import is_part_of_load
 from pgdyno.features.capture.model import Counters, Protocol, RecordedType, Recording, Statement
 from pgdyno.features.capture.reading.key_families import KeyFamilies
 from pgdyno.features.capture.reading.log_calls import Call, Value
-from pgdyno.features.capture.reading.log_templates import name_of
 from pgdyno.features.capture.reading.parsed import Parsed
+from pgdyno.features.capture.reading.templates import name_of
 from pgdyno.features.capture.reading.utilities import without_orphans
 from pgdyno.features.capture.schema import ColumnShape
 from pgdyno.store.files import PrivateLines
