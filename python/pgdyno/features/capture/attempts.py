@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pgdyno.features.capture.schema import in_quotes, parts_of
+from pgdyno.features.capture.schema import as_literal, in_quotes, parts_of
 from pgdyno.server.marked_objects import constant
 
 LEFT_OUT = "pgdyno_left_out"
@@ -147,7 +147,7 @@ def block(attempts: Iterable[Attempt], table: str) -> str:
         most=max((len(item["choices"]) for item in items), default=0),
         count=max(1, len(items)),
         table=table,
-        relation="'" + table.replace("'", "''") + "'",
+        relation=as_literal(table),
     )
     return "do " + constant(body)
 

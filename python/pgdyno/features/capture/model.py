@@ -550,6 +550,10 @@ class Capture(CapturePart):
     kept: tuple[str, ...] = ()
     """Columns of small domains whose values are kept, as `table.column: why`."""
 
+    def statement(self, name: str) -> Statement:
+        """Return the statement with an id."""
+        return next(own for own in self.statements if own.id == name)
+
     @property
     def sent_ids(self) -> frozenset[str]:
         """Return the ids of the statements that a load sends, those of its recording too."""

@@ -37,6 +37,7 @@ from pgdyno.features.capture.schema import (
     ColumnShape,
     SchemaObject,
     TableShape,
+    as_literal,
     domains_by_type,
     in_quotes,
     parts_of,
@@ -365,10 +366,10 @@ class Rebuilt:
         if table.shape.is_partitioned:
             schema, own = parts_of(name)
             part = ".".join(in_quotes(part) for part in (schema, f"{own[:50]}_others") if part)
-            notes = _literal(self.left_out_table)
+            notes = as_literal(self.left_out_table)
             sql = (
                 f"create table {part} partition of {name} default; do $pgdyno$ begin execute"
-                f" pg_catalog.format('comment on table %s is %L', {_literal(part)},"
+                f" pg_catalog.format('comment on table %s is %L', {as_literal(part)},"
                 f" pg_catalog.obj_description({notes}::regclass, 'pg_class')); end $pgdyno$"
             )
             yield {"sql": sql, "words": "some rows are in a partition for all other values"}
@@ -409,9 +410,9 @@ class Rebuilt:
                 shape = column.shape
                 if not (shape.sequence or shape.identity):
                     continue
-                target = _literal(shape.sequence)
+                target = as_literal(shape.sequence)
                 if not shape.sequence:
-                    names = f"{_literal(name)}, {_literal(shape.column)}"
+                    names = f"{as_literal(name)}, {as_literal(shape.column)}"
                     target = f"pg_get_serial_sequence({names})"
                 key = in_quotes(shape.column)
                 ends = (f"(select max({key}) from {name})", f"(select min({key}) from {name})")
@@ -433,7 +434,3 @@ def _parents(table: CopyTable, column: CopyColumn) -> dict[str, str]:
     is_tree = key and key.table == table.shape.name and column.distribution.kind == "rank"
     is_unique = key and is_tree and table.columns[key.column].shape.is_unique
     return {"parent_in": in_quotes(key.column)} if key and is_unique else {}
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pgdyno.features.capture.schema import ColumnShape
+from pgdyno.features.capture.schema import ColumnShape, as_literal
 from pgdyno.server.marked_objects import constant
 
 DELETED_MAX = 0.01
@@ -140,7 +140,7 @@ def without_repeats(table: str, plain: str, columns: Changeable, *, deletes: boo
     has_equal_nulls = " NULLS NOT DISTINCT" in plain
     return "do " + constant(
         _REPAIR.format(
-            table=_literal(table),
+            table=as_literal(table),
             plain=constant(plain.replace(" NULLS NOT DISTINCT", "", 1)),
             nulls="pg_catalog.num_nulls(%s) >= 0"
             if has_equal_nulls
@@ -154,8 +154,4 @@ def without_repeats(table: str, plain: str, columns: Changeable, *, deletes: boo
 
 
 def _array(texts: tuple[str, ...]) -> str:
-    return f"array[{', '.join(map(_literal, texts))}]"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    return f"array[{', '.join(map(as_literal, texts))}]"

@@ -145,6 +145,11 @@ def in_quotes(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def as_literal(text: str) -> str:
+    """Return a text as a constant of SQL; example: it's -> 'it''s'."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def parts_of(name: str) -> tuple[str, str]:
     """Return schema and name of a qualified name, without quotes; "" without a schema."""
     *schema, own = map(bare, _PART.findall(name))

@@ -192,8 +192,7 @@ def other_values(
         types = asked.parameter_types(text, {})
     except psycopg.Error:
         return {}
-    [statement] = [own for own in capture.statements if own.id == name]
-    known = columns_of(asked.connection, statement.tables)
+    known = columns_of(asked.connection, capture.statement(name).tables)
     kinds = {(own.table, own.name): own.kind for own in known}
     columns = {
         own.kind: OfColumn(table=own.table, column=own.name, is_not_null=True)

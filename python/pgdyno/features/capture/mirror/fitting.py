@@ -172,7 +172,6 @@ class Fitting:
         used = self._uses(statement)
         if not used or (is_of_queue(text) and all(kind.origin == "log" for kind, _ in used)):
             return {}
-        template, step = max(used, key=lambda use: use[0].rate_tps)
         types = self.types_of(text)
         # All uses get the same values, so only what is drawn anew in all of them is changed.
         others = [(kind, kind.steps[number].parameters) for kind, number in used]
@@ -183,9 +182,7 @@ class Fitting:
                 place < len(own) and _may_be_fitted(own[place], kind) for kind, own in others
             )
         }
-        trial = StatementTrial(
-            self, template, step, text, types, kept, len(used) == 1, wanted.rows >= 1
-        )
+        trial = self._trial(statement, text, types, used, kept)
         present = trial.mean({}, _DRAWS)
         if present is not None and wanted.is_met(present):
             return {}
@@ -193,7 +190,10 @@ class Fitting:
         rows = list(self._one_row(trial, columns))
         seen = trial.each(dict(enumerate(rows)))
         nearest = sorted(seen, key=lambda number: wanted.error(seen[number]))[:_BASES_MAX]
-        bases = [*self._bases(template.steps[step], types), *(rows[number] for number in nearest)]
+        bases = [
+            *self._bases(trial.template.steps[trial.step], types),
+            *(rows[number] for number in nearest),
+        ]
         fits = [self._from(base, trial, columns, wanted) for base in bases]
         best, chosen = min(fits, key=lambda fit: fit[0])
         limit = 0.8 * wanted.error(present) if present is not None else _ERROR_MAX
@@ -209,17 +209,25 @@ class Fitting:
 
     def trial_of(self, statement: Statement, text: str) -> StatementTrial | None:
         """Return trials of a statement in its most frequent use; None without a use or types."""
-        used = self._uses(statement)
-        if not used:
-            return None
-        template, step = max(used, key=lambda use: use[0].rate_tps)
         try:
             types = self.types_of(text)
         except PG_ERRORS:
             return None
-        is_alone, wanted = len(used) == 1, wanted_of(statement)
+        used = self._uses(statement)
+        return self._trial(statement, text, types, used, set()) if used else None
+
+    def _trial(
+        self,
+        statement: Statement,
+        text: str,
+        types: Sequence[str],
+        used: Sequence[tuple[Template, int]],
+        kept: AbstractSet[int],
+    ) -> StatementTrial:
+        template, step = max(used, key=lambda use: use[0].rate_tps)
+        wanted = wanted_of(statement)
         finds_rows = wanted is not None and wanted.rows >= 1
-        return StatementTrial(self, template, step, text, types, set(), is_alone, finds_rows)
+        return StatementTrial(self, template, step, text, types, kept, len(used) == 1, finds_rows)
 
     def _bases(self, step: Step, types: Sequence[str]) -> Iterator[dict[int, Source]]:
         """Yield what has to be known first: the configuration of a text search."""
@@ -450,7 +458,7 @@ class StatementTrial:
 
     def _others(self, connection: Connection, name: str) -> Sequence[Row]:
         """Return what a statement of another transaction returns."""
-        [statement] = [own for own in self.fitting.capture.statements if own.id == name]
+        statement = self.fitting.capture.statement(name)
         trial = self.fitting.trial_of(statement, self.fitting.texts.get(name, statement.text))
         if trial is None or name == self.template.steps[self.step].statement:
             raise UnknownValueError

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -214,39 +215,40 @@ class _Probe:
         """Let the server parse each statement; find types for parameters that have none."""
         capture, script = capture_of(self.script), self._script()
         omitted = left_out_of(script, capture)
-        settings = mirror_load(script)["settings"] if templates_of(script) else {}
         texts = sent_texts(script)
-        known = {own.id: own for own in capture.statements}
-        with self.under_test.control("probe") as connection:
-            self.of_empty = EmptyTables(connection, capture).sources()
+        with self._fitting(script) as fitting:
+            self.of_empty = EmptyTables(fitting.connection, capture).sources()
             self.sources = dict(self.of_empty)
-            asked = Asked(connection, settings.get("search_path", ""))
             for name, text in texts.items():
-                statement = known[name]
+                statement = capture.statement(name)
                 if name in omitted or is_control(statement) or not _PREPARED.match(text):
                     continue
-                types, refusal = accepted_types(asked, statement, text)
+                types, refusal = accepted_types(fitting.asked, statement, text)
                 if types:
                     self.types[name] = types
                 elif refusal:
                     self.left_out[name] = f"the server refuses it: {redacted(refusal)}"
+
+    @contextmanager
+    def _fitting(self, script: Script, seconds: float = _FIND_S_MAX) -> Iterator[Fitting]:
+        settings = mirror_load(script)["settings"] if templates_of(script) else {}
+        with self.under_test.control("probe") as connection:
+            asked = Asked(connection, settings.get("search_path", ""))
+            yield Fitting(connection, capture_of(script), asked, seconds=seconds)
 
     def _fit(self) -> None:
         """Find values with which a call does as much as in the source."""
         script = self._script()
         if not templates_of(script):
             return
-        settings, texts = mirror_load(script)["settings"], sent_texts(script)
-        capture, path = capture_of(script), script.capture
+        texts, capture, path = sent_texts(script), capture_of(script), script.capture
         assert path is not None, "only a script with a capture is probed"
         tables = {table for own in capture.statements for table in own.tables}
         place = self.under_test.target.place
-        with self.under_test.control("probe") as connection:
-            file = file_of_fits(connection, path, tables, place=place)
+        seconds = min(max(_FIT_S_MIN, _FIT_S_OF_EACH * len(texts)), _FIT_S_MAX)
+        with self._fitting(script, seconds) as fitting:
+            file = file_of_fits(fitting.connection, path, tables, place=place)
             kept = read_fits(file)
-            asked = Asked(connection, settings.get("search_path", ""))
-            seconds = min(max(_FIT_S_MIN, _FIT_S_OF_EACH * len(texts)), _FIT_S_MAX)
-            fitting = Fitting(connection, capture, asked, seconds=seconds)
             new = {name: text for name, text in texts.items() if name not in kept.tried}
             with rows_of_the_load(fitting, texts):
                 sources = kept.sources | fitting.sources(new, texts)
@@ -300,12 +302,10 @@ class _Probe:
             if failed.code == _NO_RIGHT and (roles := self._powerless(shape.name, name)):
                 powerless |= roles
                 continue
-            values: dict[int, Any] = {}
             # The types of copied rows are those of the columns, and COPY cannot be prepared.
             if _is_copy(statement):
                 self.tried[name] = TURNS
-            with self.under_test.control("probe") as connection:
-                values = self._other_values(connection, script, name, statement)
+            values = self._other_values(script, name, statement)
             if values:
                 self.sources[name] = self._changed(name, values)
             else:
@@ -324,19 +324,14 @@ class _Probe:
         if name in self.steadied or _is_copy(text):
             return False
         self.steadied.add(name)
-        capture, original = capture_of(script), capture_of(self.script)
-        [statement] = [own for own in capture.statements if own.id == name]
-        texts = sent_texts(script)
-        with self.under_test.control("probe") as connection:
-            asked = Asked(connection, mirror_load(script)["settings"].get("search_path", ""))
-            fitting = Fitting(connection, capture, asked, seconds=_FIND_S_MAX)
-            with rows_of_the_load(fitting, {**texts, name: text}):
-                trial = fitting.trial_of(statement, text)
-                values = other_values(asked, original, name, text, turn=1)
-                values = _as_sent(original, name, values)
-                changed = self._changed(name, values)
-                if not values or trial is None or trial.refusal(changed, _STEADY_DRAWS):
-                    return False
+        original, texts = capture_of(self.script), {**sent_texts(script), name: text}
+        with self._fitting(script) as fitting, rows_of_the_load(fitting, texts):
+            trial = fitting.trial_of(fitting.capture.statement(name), text)
+            values = other_values(fitting.asked, original, name, text, turn=1)
+            values = _as_sent(original, name, values)
+            changed = self._changed(name, values)
+            if not values or trial is None or trial.refusal(changed, _STEADY_DRAWS):
+                return False
         self.sources[name] = changed
         return True
 
@@ -346,10 +341,10 @@ class _Probe:
         A copy has no grants. In the source, the role has the rights that its statements need.
         """
         capture = capture_of(self.script)
-        known = {own.id: own for own in capture.statements}
         used = {s.statement for t in capture.templates if t.name == template for s in t.steps}
-        taken = {own: _ROLE.fullmatch(known[own].text) for own in used - self.left_out.keys()}
-        tables = list(known[name].tables)
+        texts = {own: capture.statement(own).text for own in used - self.left_out.keys()}
+        taken = {own: _ROLE.fullmatch(text) for own, text in texts.items()}
+        tables = list(capture.statement(name).tables)
         with self.under_test.control("probe") as connection:
             return {
                 own
@@ -373,36 +368,29 @@ class _Probe:
             for step in template.steps
             if any(isinstance(part, Taken) for own in step.parameters for part in parts_of(own))
         }
-        with self.under_test.control("probe") as connection:
-            asked = Asked(connection, mirror_load(script)["settings"].get("search_path", ""))
-            fitting = Fitting(connection, capture, asked, seconds=_FIND_S_MAX)
+        with self._fitting(script) as fitting:
             for own in (own for own in capture.statements if own.id in takers & texts.keys()):
                 with rows_of_the_load(fitting, texts):
                     trial = fitting.trial_of(own, texts[own.id])
                     said = trial.refusal({}) if trial is not None else None
                 if said is None or not said[0] or said[0].startswith(_ACCIDENTS):
                     continue
-                values = self._other_values(connection, script, own.id, texts[own.id])
+                values = self._other_values(script, own.id, texts[own.id])
                 with rows_of_the_load(fitting, texts):
                     trial = fitting.trial_of(own, texts[own.id])
                     # A refusal may be that of the value of the other transaction, which stays.
                     if values and trial is not None and trial.refusal(values) is None:
                         self.sources[own.id] = self._changed(own.id, values)
 
-    def _other_values(
-        self, connection: Connection, script: Script, name: str, text: str
-    ) -> dict[int, Any]:
+    def _other_values(self, script: Script, name: str, text: str) -> dict[int, Any]:
         """Return values with which a refused statement may succeed; empty if none are left.
 
         Values with which it finds no rows, and found some in the source, come last.
         """
-        capture, original = capture_of(script), capture_of(self.script)
-        [statement] = [own for own in capture.statements if own.id == name]
-        asked = Asked(connection, mirror_load(script)["settings"].get("search_path", ""))
-        fitting = Fitting(connection, capture, asked, seconds=_FIND_S_MAX)
+        original, texts = capture_of(self.script), {**sent_texts(script), name: text}
         last: dict[int, Any] = {}
-        texts = sent_texts(script)
-        with rows_of_the_load(fitting, {**texts, name: text}):
+        with self._fitting(script) as fitting, rows_of_the_load(fitting, texts):
+            statement = fitting.capture.statement(name)
             if name not in self.tried:
                 self.tried[name] = 0
                 values, is_whole = found_values(fitting, statement, text)
@@ -412,9 +400,9 @@ class _Probe:
             trial = fitting.trial_of(statement, text)
             while self.tried.get(name, 0) < TURNS:
                 turn = self.tried[name] = self.tried.get(name, 0) + 1
-                values = other_values(asked, original, name, text, turn=turn)
+                values = other_values(fitting.asked, original, name, text, turn=turn)
                 # Without a value the statement would not be sent, and so seem to succeed.
-                values = EmptyTables(connection, original).replaced(name, values)
+                values = EmptyTables(fitting.connection, original).replaced(name, values)
                 values = _as_sent(original, name, values)
                 if not values or self._changed(name, values) == self.sources.get(name):
                     continue

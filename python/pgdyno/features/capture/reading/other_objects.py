@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from pgdyno.features.capture.reading import catalog
-from pgdyno.features.capture.schema import SchemaObject
+from pgdyno.features.capture.schema import SchemaObject, as_literal
 
 Fetch = Callable[[str], list[tuple[Any, ...]]]
 _PROVIDERS = {"i": "icu", "c": "libc", "b": "builtin"}
@@ -51,9 +51,9 @@ def _collations(fetch: Fetch) -> Iterator[SchemaObject]:
     for name, provider, locale, ctype, is_deterministic in fetch(catalog.COLLATIONS_SQL):
         options = [f"provider = {_PROVIDERS.get(provider, 'libc')}"]
         if provider == "c" and ctype != locale:
-            options += [f"lc_collate = {_literal(locale)}", f"lc_ctype = {_literal(ctype)}"]
+            options += [f"lc_collate = {as_literal(locale)}", f"lc_ctype = {as_literal(ctype)}"]
         else:
-            options.append(f"locale = {_literal(locale)}")
+            options.append(f"locale = {as_literal(locale)}")
         options += [] if is_deterministic else ["deterministic = false"]
         sql = f"CREATE COLLATION {name} ({', '.join(options)})"
         yield SchemaObject(kind="collation", name=name, sql=sql)
@@ -66,7 +66,7 @@ def _aggregates(fetch: Fetch) -> Iterator[SchemaObject]:
         options = [f"sfunc = {change}", f"stype = {state}"]
         options += [f"finalfunc = {final}"] if final else []
         options += [f"combinefunc = {combine}"] if combine else []
-        options += [f"initcond = {_literal(first)}"] if first is not None else []
+        options += [f"initcond = {as_literal(first)}"] if first is not None else []
         options += [f"parallel = {_PARALLEL[parallel]}"] if parallel in _PARALLEL else []
         sql = f"CREATE AGGREGATE {name}({arguments or '*'}) ({', '.join(options)})"
         signature = f"{name}({arguments or '*'})"
@@ -90,7 +90,3 @@ def _text_search(fetch: Fetch) -> Iterator[SchemaObject]:
                 sql = f"ALTER TEXT SEARCH CONFIGURATION {name} ADD MAPPING FOR {listed}"
                 sql += f" WITH {dictionaries}"
                 yield SchemaObject(kind="search_configuration", name=name, sql=sql)
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
