@@ -4,7 +4,6 @@
 //! do. Files, compression and the order of files belong to the caller. Memory is bounded by the
 //! longest message and by two tables with a limit.
 
-mod by_sql;
 mod csv;
 mod events;
 mod guess;

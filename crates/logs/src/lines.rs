@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 
-use crate::by_sql::{self, BySql};
 use crate::line::Line;
 use crate::message::{Message, Recognizer, What};
 use crate::parameters::{Parameter, parameters};
@@ -63,7 +62,6 @@ pub struct Lines {
     shapes_bytes: usize,
     shape: Shape,
     value: Vec<u8>,
-    prepared: Vec<u8>,
     waiting_bytes: usize,
     written: Written,
 }
@@ -108,20 +106,14 @@ impl Lines {
         }
         self.written.first_ns.get_or_insert(time_ns);
         let at = self.session(message, out);
-        let mut prepared = std::mem::take(&mut self.prepared);
-        let by_sql = match *what {
-            What::Statement { text, .. } => by_sql::read(text, &message.detail, &mut prepared),
-            _ => BySql::Nothing,
-        };
-        self.statement(message, (what, &by_sql, &prepared), (at, time_ns), out);
-        self.prepared = prepared;
+        self.statement(message, what, (at, time_ns), out);
     }
 
     /// Add a statement, or what else a message says, to the part of its session.
     fn statement(
         &mut self,
         message: &Message,
-        (what, by_sql, prepared): (&What<'_>, &BySql<'_>, &[u8]),
+        what: &What<'_>,
         (at, time_ns): (usize, i64),
         out: &mut Vec<u8>,
     ) {
@@ -130,11 +122,7 @@ impl Lines {
                 self.sessions.get(at).preparing_ns += duration_ns;
                 return;
             }
-            What::Statement { text, duration_ns } => match by_sql {
-                BySql::Nothing => (Kind::Simple, text, duration_ns),
-                BySql::Calls(_) => (Kind::Prepared, prepared, duration_ns),
-                BySql::Prepares => (Kind::Simple, &b""[..], duration_ns),
-            },
+            What::Statement { text, duration_ns } => (Kind::Simple, text, duration_ns),
             What::Execute { is_fetch: true, duration_ns, .. } => {
                 self.sessions.get(at).part.went_on(duration_ns.unwrap_or(0));
                 return;
@@ -162,8 +150,7 @@ impl Lines {
         if self.sessions.get(at).part.is_waiting_for_its_duration() {
             self.write(at, out);
         }
-        // An empty statement, as pools send it to test a connection, an error without one, or a
-        // PREPARE: a client of a mirror prepares, too.
+        // An empty statement, as pools send it to test a connection, or an error without one.
         if text.is_empty() {
             return;
         }
@@ -177,7 +164,7 @@ impl Lines {
         let before = session.part.bytes();
         let part = &mut session.part;
         part.begin(time_ns, duration_ns, prepared_ns, message.line_number == Some(1));
-        let parameters_count = self.values(message, by_sql, part);
+        let parameters_count = self.values(message, part);
         part.end(Item { shape, kind, parameters_count }, place);
         self.waiting_bytes += part.bytes() - before;
         if part.is_complete() || part.is_full() {
@@ -280,20 +267,12 @@ impl Lines {
     }
 
     /// Write the parameters and the constants of the statement. Returns how many parameters it has.
-    fn values(&mut self, message: &Message, by_sql: &BySql<'_>, part: &mut Part) -> u32 {
+    fn values(&mut self, message: &Message, part: &mut Part) -> u32 {
         let mut line = Line { out: &mut part.values };
         let mut count = 0;
         let (start, mut is_cut) = (line.out.len(), false);
         line.out.extend_from_slice(b"[[");
-        let arguments = match by_sql {
-            BySql::Calls(arguments) => &arguments[..],
-            _ => &[],
-        };
-        let arguments = arguments.iter().map(|raw| match raw.eq_ignore_ascii_case(b"null") {
-            true => Parameter::Null,
-            false => Parameter::Quoted(raw),
-        });
-        for parameter in parameters(&message.detail).chain(arguments) {
+        for parameter in parameters(&message.detail) {
             if count > 0 {
                 line.out.push(b',');
             }

@@ -143,18 +143,6 @@ fn log_statement_gives_statements_whose_durations_follow() {
 }
 
 #[test]
-fn an_execute_by_sql_is_a_call_of_the_prepared_statement() {
-    let log = "\
-2026-11-24 18:39:05.195 UTC [7] LOG:  duration: 0.100 ms  statement: PREPARE a AS SELECT $1, 'x'
-2026-11-24 18:39:05.196 UTC [7] LOG:  duration: 0.100 ms  statement: EXECUTE a(NULL)
-2026-11-24 18:39:05.196 UTC [7] DETAIL:  prepare: PREPARE a AS SELECT $1, 'x'
-2026-11-24 18:39:05.197 UTC [7] LOG:  duration: 0.100 ms  statement: DEALLOCATE a
-";
-    let expected = [r#""prepared" PREPARE p AS SELECT $1, 'x' | [null] ["x"] 100"#];
-    assert_eq!(statements(log), expected);
-}
-
-#[test]
 fn a_log_that_begins_and_ends_within_a_message_is_read() {
     let log = format!("FROM t\n\tWHERE a = 1\n{PREPARED}2026-11-24 18:39:06.0");
     let (lines, counts) = read(&log);

@@ -20,7 +20,6 @@ from pgdyno.features.capture import file
 from pgdyno.features.capture.model import Capture
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parsed import parse
-from pgdyno.features.capture.reading.utilities import without_orphans
 from pgdyno.server.find import find
 from pgdyno.server.target import Target
 
@@ -113,8 +112,6 @@ def test_utility_statements_of_a_log_run_in_the_mirror(
         "SELECT pg_advisory_xact_lock($1)",
         "COPY entry (id) TO STDOUT",
         "LOCK TABLE entry IN ROW EXCLUSIVE MODE",
-        "SELECT pg_advisory_lock($1)",
-        "SELECT pg_advisory_unlock($1)",
         f'SET LOCAL ROLE "{ROLE}"',
         "DO $do$BEGIN PERFORM FROM entry WHERE id = 7;  \nEND$do$",
     ):
@@ -122,6 +119,7 @@ def test_utility_statements_of_a_log_run_in_the_mirror(
     for begin in ("LISTEN", "NOTIFY", "SELECT pg_notify", "DECLARE", "FETCH", "MOVE", "CLOSE"):
         assert any(text.startswith(begin) for text in texts), begin
     assert is_clean(path)
+    assert {item.reason for item in capture.left_out} == {"session_lock"}
     run_sql(core, "CREATE DATABASE copy")
     copy = server_options(core.with_database("copy"))
     assert pgdyno("init", path, *copy, "-q").code == 0
@@ -129,7 +127,7 @@ def test_utility_statements_of_a_log_run_in_the_mirror(
     assert said.code in (0, 3), said.err
     assert said.document["failures"] == {}, said.document["warnings"]
     assert said.document["transactions"] > 20
-    assert said.document["likeness"]["reproduced_calls"] > 0.9
+    assert said.document["likeness"]["reproduced_calls"] > 0.85
     assert scalar(core, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 0
     assert not any("role" in item["message"] for item in said.document["warnings"])
     # Sessions of the mirror listen where the others notify.
@@ -238,18 +236,6 @@ def test_the_stand_in_of_a_channel_is_another_one_in_each_capture() -> None:
         first, same, other = capture.strip().split("/")
         assert first == same != other
     assert captures[0] != captures[1]
-
-
-def test_a_lock_of_the_session_is_sent_if_it_is_released() -> None:
-    lock, unlock = "SELECT pg_advisory_lock($1)", "SELECT pg_advisory_unlock($1)"
-    for texts, sent in (
-        ([lock, "SELECT 1", unlock], [True, True, True]),
-        ([lock, lock, "SELECT 1", unlock], [False, True, True, True]),
-        ([unlock, lock, "SELECT pg_advisory_unlock_all()"], [False, True, True]),
-        ([lock, "BEGIN", "FETCH FORWARD 1 FROM c", "COMMIT"], [False, True, False, True]),
-        (["SELECT pg_advisory_xact_lock($1)"], [True]),
-    ):
-        assert list(without_orphans(texts)) == sent, texts
 
 
 @pytest.mark.parametrize("keeps_values", [False, True])

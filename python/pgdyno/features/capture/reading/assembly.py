@@ -34,7 +34,7 @@ from pgdyno.features.capture.reading.parsed import Parsed, tables_written
 from pgdyno.features.capture.reading.schema import Schema
 from pgdyno.features.capture.reading.sources import SourceSeen
 from pgdyno.features.capture.reading.templates import TemplateDraft, finished
-from pgdyno.features.capture.reading.utilities import locks_taken, needs_block, reason_of_place
+from pgdyno.features.capture.reading.utilities import needs_block, reason_of_place
 from pgdyno.features.capture.schema import ColumnShape
 
 # A shorter pause between two transactions is time of network and scheduler.
@@ -114,7 +114,7 @@ class Assembly:
             )
             for group in groups
         ]
-        templates = tuple(finished(drafts, parsed, sources, keys))
+        templates = tuple(finished(drafts, parsed, keys))
         counters = CountersOfLoad(self.columns, self.schema.objects, parsed)
         templates = counters.followed(templates)
         return Capture(
@@ -189,7 +189,7 @@ class Assembly:
         # Their place in a transaction is not known.
         if parsed.kind == "savepoint":
             parsed = replace(parsed, reason="savepoint")
-        elif not parsed.reason and (needs_block(parsed.text) or locks_taken(parsed.text)):
+        elif not parsed.reason and needs_block(parsed.text):
             parsed = replace(parsed, reason=reason_of_place(parsed.text))
         types = self.types.get(parsed.text, ())
         statement = Statement(

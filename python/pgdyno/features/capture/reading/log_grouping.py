@@ -18,8 +18,7 @@ from pgdyno.features.capture.reading.log_calls import (
 )
 from pgdyno.features.capture.reading.log_seconds import Seconds
 from pgdyno.features.capture.reading.log_statements import LoggedStatement
-from pgdyno.features.capture.reading.log_transactions import Transaction, held_by
-from pgdyno.features.capture.reading.temporary import can_be_sent
+from pgdyno.features.capture.reading.log_transactions import Transaction
 from pgdyno.features.capture.reading.utilities import reason_of_place, without_orphans
 
 INSTANCES_MAX = 10_000
@@ -185,7 +184,7 @@ class Grouping:
         if group is None:
             self.rare_count += 1
             return
-        self._note(group, _protocol([c.protocol for c in calls]), transaction.think_us)
+        self._note(group, calls[-1].protocol, transaction.think_us)
         if len(group.kept) < self._kept_max:
             layout = Layout([(call.statement, call.protocol) for call in calls], turns)
             packed = packed_calls(calls)
@@ -205,12 +204,9 @@ class Grouping:
 
     def _planned(self, part: SessionPart) -> Plan | None:
         items = part.pattern.items
-        statements: list[LoggedStatement] = []
-        for shape, _ in items:
-            # In their order: one may make the temporary table of the next.
-            if (made := shape.plain) is None:
-                return None
-            statements.append(made)
+        statements = [made for shape, _ in items if (made := shape.plain) is not None]
+        if len(statements) < len(items):
+            return None
         parsed = [statement.parsed for statement in statements]
         if any(p.reason or p.copies for p in parsed):
             return None
@@ -219,18 +215,15 @@ class Grouping:
         if is_block and (frames[0], frames[-1]) not in (("begin", "commit"), ("begin", "rollback")):
             return None
         texts = [p.text for p in parsed]
-        is_odd = any(frames[1:-1] if is_block else frames) or any(map(held_by, texts))
+        is_odd = any(frames[1:-1] if is_block else frames)
         is_error = any(protocol == "error" for _, protocol in items)
         if is_odd or is_error or not all(without_orphans(texts)):
-            return None
-        if not all(can_be_sent(texts, (p.temporary for p in parsed))):
             return None
         calls = [(statement, item[1]) for statement, item in zip(statements, items, strict=True)]
         if not _has_effect(statements):
             return Plan(is_block, None, Layout(calls, ()), is_rare=False, protocol="")
         group, turns = self._group(part.session.user, statements)
-        protocol = _protocol([protocol for _, protocol in items])
-        return Plan(is_block, group, Layout(calls, turns), group is None, protocol)
+        return Plan(is_block, group, Layout(calls, turns), group is None, items[-1][1])
 
     def add_part(self, part: SessionPart, plan: Plan, think_us: int | None) -> None:
         """Count a part that is one transaction."""
@@ -290,13 +283,9 @@ class Grouping:
         """Yield the calls that can be sent again; count those that only lack their place."""
         known = [call for call in calls if not call.statement.parsed.reason]
         texts = [call.statement.parsed.text for call in known]
-        fitting = without_orphans(texts)
-        there = can_be_sent(texts, (call.statement.parsed.temporary for call in known))
-        for call, fits, has_tables in zip(known, fitting, there, strict=True):
-            if fits and has_tables:
+        for call, fits in zip(known, without_orphans(texts), strict=True):
+            if fits:
                 yield call
-            elif not has_tables:
-                self.leave("temporary_table", call)
             else:
                 self.leave(reason_of_place(call.statement.parsed.text), call)
 
@@ -328,12 +317,6 @@ class Grouping:
             else:
                 made.append(group)
         return made
-
-
-def _protocol(protocols: Sequence[str]) -> str:
-    """Return how a transaction is sent: as its last statement, or prepared if SQL prepared it."""
-    is_by_sql = protocols[-1] == "simple" and "prepared" in protocols
-    return "prepared" if is_by_sql else protocols[-1]
 
 
 def _has_effect(statements: Iterable[LoggedStatement]) -> bool:

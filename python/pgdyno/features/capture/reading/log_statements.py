@@ -25,6 +25,7 @@ _TYPE_BEFORE = re.compile(rf"{TYPE_BEFORE}$", re.I)
 # Statements that take parameters.
 _QUERIES = ("select", "insert", "update", "delete", "merge")
 _INT4_MAX = (1 << 31) - 1
+_PREPARES = re.compile(r"\s*PREPARE\s+(?!TRANSACTION\b)", re.I)
 # Their values decide whether they can be sent again, and no parameter can take the place of one.
 _BY_VALUE = re.compile(
     r"\s*(?:SET|RESET|FETCH|MOVE|CLOSE|LISTEN|UNLISTEN|NOTIFY|COPY|DO)\b"
@@ -124,7 +125,6 @@ class LoggedShape:
         self._is_plain = not self._is_by_value and not any(
             p.stays or p.repeats for p in self._places
         )
-        self._temporary_count = 0
 
     @property
     def plain(self) -> LoggedStatement | None:
@@ -151,13 +151,10 @@ class LoggedShape:
             *(str(v) for v, place in zip(constants, self._places, strict=False) if place.stays),
         )
         known = self._made.get(key)
-        is_asked_again = self._temporary_count != self._names.temporary_count
-        if known is None or (is_asked_again and known.parsed.reason == "object_missing"):
-            # A temporary table may have been made since.
-            self._temporary_count = self._names.temporary_count
+        if known is None:
             _make_room(self._made)
-            self._made[key] = self._make(constants, dict(same))
-        return self._made[key]
+            known = self._made[key] = self._make(constants, dict(same))
+        return known
 
     def exact(self, constants: Sequence[Any]) -> str:
         """Return the text with its constants, as the program sent it."""
@@ -218,7 +215,7 @@ class LoggedShape:
             parsed = parse(text, self._names) if casts else plain
             made = made or self._of(parsed, positions, types)
             has_parameters = positions or parsed.parameters
-            can_be_asked = parsed.kind in _QUERIES and not (parsed.reason or parsed.temporary)
+            can_be_asked = parsed.kind in _QUERIES and not parsed.reason
             # Of PREPARE the text is that of the statement in it.
             if not has_parameters or not can_be_asked or self._names.accepts(parsed.text):
                 return self._of(parsed, positions, types)
@@ -232,6 +229,9 @@ class LoggedShape:
         positions: tuple[int, ...] = (),
         casts: Mapping[int, str] | None = None,
     ) -> LoggedStatement:
+        if _PREPARES.match(self._sql):
+            # A client of a mirror prepares, too; an EXECUTE does not say which statement it calls.
+            parsed = Parsed("PREPARE", reason="prepared_by_sql")
         return LoggedStatement(parsed, self._count, positions, casts or {}, self._lists, self._rows)
 
     def _casts(

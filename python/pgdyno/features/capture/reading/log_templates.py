@@ -189,7 +189,7 @@ def templates_of(
         once, new = partial(_is_used_once, group), partial(_are_new, group)
         drafts.append(TemplateDraft(template, float(group.count), copied, once, new))
     parsed = {context.ids[key]: statement for key, statement in used.items()}
-    return finished(drafts, parsed, context.sources, keys)
+    return finished(drafts, parsed, keys)
 
 
 def written_values(

@@ -7,16 +7,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from pgdyno.features.capture.reading.log_calls import Call, LoggedSession, SessionPart
-from pgdyno.features.capture.reading.temporary import tables_begun
-from pgdyno.features.capture.reading.utilities import locks_taken
 
 # A session whose beginning is not in the log is decided by its first BEGIN or COMMIT, or after
 # this many statements: then it has no transaction blocks.
 _UNDECIDED_MAX = 100
 # A longer transaction is not kept whole.
 _CALLS_MAX = 5_000
-# A session that holds an advisory lock for more statements keeps it for other reasons.
-_HELD_MAX = 200
 # A time that is earlier by more than this is a step of the server's clock.
 _STEP_US = 1_000_000
 
@@ -46,8 +42,6 @@ class _Open:
     savepoints: list[int] = field(default_factory=list)
     """Where the open savepoints are among the calls of the block."""
     ended_us: int | None = None
-    held: list[tuple[list[Call], bool]] = field(default_factory=list)
-    """Transactions since an advisory lock of the session was taken, and whether each failed."""
 
 
 class Transactions:
@@ -76,7 +70,7 @@ class Transactions:
         Returns: None if its session is not between two transactions, so that `of` must decide.
         """
         known = self._sessions.get(part.session.number)
-        if known is None or known.block is not None or known.held:
+        if known is None or known.block is not None:
             return None
         if known.undecided is not None:
             if known.undecided or not is_block:
@@ -91,7 +85,6 @@ class Transactions:
             known = self._sessions.pop(number, None)
             if known is not None:
                 yield from self._singles(known)
-                yield from self._apart(known)
                 self.cut_count += known.block is not None
 
     def _next(self, known: _Open, call: Call) -> Iterator[Transaction]:
@@ -136,47 +129,15 @@ class Transactions:
             yield from self._end(known, [call])
 
     def _end(self, known: _Open, calls: list[Call]) -> Iterator[Transaction]:
-        """Yield a transaction; those under an advisory lock of the session belong together."""
+        """Yield a transaction, unless it failed."""
         known.block = None
-        taken = sum(held_by(call.statement.parsed.text) for call in calls)
-        if not taken and not known.held:
-            yield from self._made(known, calls, has_failed=known.has_failed)
-            return
-        if taken > 0 and any(_is_same(held, calls) for held, _ in known.held):
-            # The lock was not free before.
-            yield from self._apart(known)
-        known.held.append((calls, known.has_failed))
-        whole = [call for held, _ in known.held for call in held]
-        if sum(held_by(call.statement.parsed.text) for call in whole) <= 0:
-            has_failed = any(failed for _, failed in known.held)
-            known.held = []
-            yield from self._made(known, whole, has_failed=has_failed)
-        elif len(whole) > _HELD_MAX:
-            yield from self._apart(known)
-
-    def _apart(self, known: _Open) -> Iterator[Transaction]:
-        """Yield what is held; what the first one began is not ended."""
-        while known.held:
-            (calls, has_failed), *others = known.held
-            known.held = []
-            yield from self._made(known, calls, has_failed=has_failed)
-            # Others among them may have begun and ended something.
-            for calls, known.has_failed in others:
-                yield from self._end(known, calls)
-
-    def _made(self, known: _Open, calls: list[Call], *, has_failed: bool) -> Iterator[Transaction]:
         before_us, began_us = known.ended_us, calls[0].began_us
         made = Transaction(calls[0].session, tuple(calls), None)
         known.ended_us = made.ended_us
-        if has_failed:
+        if known.has_failed:
             self.failed_count += 1
             return
         yield Transaction(made.session, made.calls, _think_us(before_us, began_us))
-
-
-def held_by(text: str) -> int:
-    """Return what a statement begins (1) or ends (-1 or less) that outlives its transaction."""
-    return locks_taken(text) + tables_begun(text)
 
 
 def _think_us(before_us: int | None, began_us: int) -> int | None:
@@ -184,12 +145,6 @@ def _think_us(before_us: int | None, began_us: int) -> int | None:
     if before_us is None or began_us - before_us < -_STEP_US:
         return None
     return max(began_us - before_us, 0)
-
-
-def _is_same(calls: list[Call], others: list[Call]) -> bool:
-    """Return whether transactions have the same statements with the same values."""
-    said = [(call.statement.parsed.text, call.values) for call in calls]
-    return said == [(call.statement.parsed.text, call.values) for call in others]
 
 
 def _is_undone(known: _Open, call: Call) -> bool:

@@ -11,8 +11,6 @@ from pgdyno.features.capture.schema import parts_of
 if TYPE_CHECKING:
     from pgdyno.features.capture.reading.arbiters import Arbiter
 
-TEMPORARY = "pg_temp"
-
 
 class Names:
     """The tables of a database with their columns, found by the names that statements use."""
@@ -40,7 +38,6 @@ class Names:
         """
         self._fixed_keys, self._generated = fixed_keys or {}, generated
         self._roles, self.accepts = roles, accepts
-        self.temporary_count = 0
         self._columns = dict(columns)
         self._tables = {parts_of(name): name for name in columns}
         self._path = path
@@ -55,12 +52,6 @@ class Names:
         if not schema:
             tried += [parts for parts in self._tables if parts[1] == name]
         return next((self._tables[parts] for parts in tried if parts in self._tables), "")
-
-    def add_temporary(self, name: str, columns: list[str]) -> None:
-        """Note a temporary table, which sessions of the load make."""
-        table = f"{TEMPORARY}.{name}"
-        self.temporary_count += table not in self._columns
-        self._columns[table], self._tables[TEMPORARY, name] = columns, table
 
     def has_schema(self, name: str) -> bool:
         """Return whether a table of the database is in this schema."""

@@ -28,7 +28,6 @@ from pgdyno.features.capture.model import (
     Source,
     Statement,
     Step,
-    Template,
     Turn,
 )
 from pgdyno.features.capture.reading.constants import first_constant
@@ -47,7 +46,6 @@ from pgdyno.features.capture.reading.key_sources import (
     takes_from_a_queue,
     unique_keys,
 )
-from pgdyno.features.capture.reading.lasting import LastingRows, TransactionKind
 from pgdyno.features.capture.reading.loops import LOOP_MIN, Loop, repeat_of
 from pgdyno.features.capture.reading.never_null import is_optional, may_be_null, never_null
 from pgdyno.features.capture.reading.parameter_uses import Parameter
@@ -105,7 +103,7 @@ class Sources(KeyFamilies):
             if own.type in domains and " CHECK (" in domains[own.type]
         }
         super().__init__(columns)
-        self._rows, self._objects = rows, objects
+        self._rows = rows
         fields = {name for own in self._types.values() for name, _ in own}
         self.names = frozenset(fields | {column.column for column in columns})
         """Names of columns and of fields of composite types."""
@@ -125,20 +123,6 @@ class Sources(KeyFamilies):
         queues = {name for name, parsed, _ in known if takes_from_a_queue(parsed)}
         givers = givers_of(known, self._columns)
         return KeySources(self._columns, self._unique, givers, self._children, sessions, queues)
-
-    def with_lasting_rows(
-        self,
-        templates: Iterable[tuple[Template, float]],
-        parsed: Mapping[str, Parsed],
-        keys: KeySources,
-    ) -> list[Template]:
-        """Return templates that delete no row that they need; each is given with its calls."""
-        kinds = [(TransactionKind(template, parsed), calls) for template, calls in templates]
-        own = [kind for kind, _ in kinds]
-        lasting = LastingRows(self._columns, self._objects, self._rows, own)
-        for kind, calls in kinds:
-            lasting.change(kind, keys, calls)
-        return [kind.changed() for kind in own]
 
     def steps(self, group: StatementGroup, statements: Mapping[str, Described]) -> Iterator[Step]:
         """Yield the steps of a kind of transaction."""

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 import pgparse
 
 from pgdyno.features.capture.model import StatementKind
-from pgdyno.features.capture.reading import temporary, utilities
+from pgdyno.features.capture.reading import utilities
 from pgdyno.features.capture.reading.arbiters import with_index, without_index
-from pgdyno.features.capture.reading.names import TEMPORARY, Names
+from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.own_settings import set_again
 from pgdyno.features.capture.reading.parameter_uses import Parameter, Reader
 from pgdyno.features.capture.reading.rows_of_values import folded
 from pgdyno.features.capture.reading.trees import Tree, alone, function_name, nodes, words_of
-from pgdyno.features.capture.schema import in_quotes, parts_of
+from pgdyno.features.capture.schema import in_quotes
 
 _KINDS: dict[str, StatementKind] = {
     "SelectStmt": "select",
@@ -94,11 +94,10 @@ class Parsed:
     column. `sums`: results that are a column plus or minus a parameter, by place: table, column,
     sign, parameter. `aggregates`: places of results that are a call, such as of sum.
     `copies`: it is COPY FROM STDIN, and `parameters` are the columns of its rows. `types`: of the
-    parameters of a CALL. `ends_count`: how often a
-    procedure ends its transaction; such a CALL fails in a transaction block. `temporary`: the
-    temporary tables that it uses. `documents`: parameters
-    that are JSON, with the columns with which their parts are compared, by key or by the parameter
-    that is the key; `document_keys`: such parameters.
+    parameters of a CALL. `ends_count`: how often a procedure ends its transaction; such a CALL
+    fails in a transaction block. `documents`: parameters that are JSON, with the columns with which
+    their parts are compared, by key or by the parameter that is the key; `document_keys`: such
+    parameters.
     """
 
     text: str
@@ -118,7 +117,6 @@ class Parsed:
     copies: bool = False
     types: tuple[str, ...] = ()
     ends_count: int = 0
-    temporary: tuple[str, ...] = ()
     documents: dict[int, dict[str | int, tuple[str, str]]] = field(default_factory=dict)
     document_keys: frozenset[int] = frozenset()
 
@@ -174,7 +172,8 @@ def _parse(text: str, names: Names) -> Parsed:
         node, tree, is_schema=names.has_schema, is_named=names.has_word, is_role=names.has_role
     )
     if made is not None and node == "DoStmt":
-        return Parsed(made, tables=utilities.tables_in(made, names.table))
+        reason = "session_lock" if utilities.takes_session_lock(made) else ""
+        return Parsed(made, reason=reason, tables=utilities.tables_in(made, names.table))
     if made is not None:
         reads_only = not made.startswith(("LISTEN", "UNLISTEN", "NOTIFY", "SELECT pg_notify"))
         kind = "select" if node == "SelectStmt" else "other"
@@ -197,10 +196,8 @@ def _parse(text: str, names: Names) -> Parsed:
         return _of_call(clean, tree, names)
     if node == "PrepareStmt" and (query := utilities.prepared(clean)):
         return parse(query, names)
-    if temporary.is_temporary(node, tree):
-        return _of_temporary(clean, node, tree, names)
-    if node == "DropStmt" and (dropped := temporary.dropped(tree, names)):
-        return Parsed(dropped)
+    if _is_temporary(node, tree):
+        return Parsed("CREATE TEMP TABLE", reason="temporary_table")
     if node == "SelectStmt" and _makes_table(tree):
         return Parsed(_first_words(clean), kind="other", reason="ddl")
     if node not in _KINDS:
@@ -215,15 +212,10 @@ def _makes_table(tree: Tree) -> bool:
     return "intoClause" in tree or ("larg" in tree and _makes_table(tree["larg"]))
 
 
-def _of_temporary(text: str, node: str, tree: Tree, names: Names) -> Parsed:
-    """Return a statement that makes a temporary table, if it has no values."""
-    made = temporary.created(text, node, tree, names)
-    inner = _of_data(made, node, tree, names) if made else Parsed("", reason="temporary_table")
-    own = tree["relation"]["relname"] if node == "CreateStmt" else tree["into"]["rel"]["relname"]
-    if inner.reason or (node == "CreateStmt" and inner.parameters):
-        return Parsed("CREATE TEMP TABLE", reason="temporary_table")
-    others = tuple(name for name in inner.temporary if name != own)
-    return replace(inner, outputs=(), written="", reads_only=False, temporary=others)
+def _is_temporary(node: str, tree: Tree) -> bool:
+    relation = {"CreateStmt": tree.get("relation"), "CreateTableAsStmt": tree.get("into", {})}
+    made = relation.get(node) or {}
+    return bool(made.get("rel", made).get("relpersistence") == "t")
 
 
 def _of_call(text: str, tree: Tree, names: Names) -> Parsed:
@@ -285,9 +277,7 @@ def _of_data(text: str, node: str, tree: Tree, names: Names) -> Parsed:
     reader = Reader(node, tree, names)
     used = set(reader.aliases.values())
     used |= {name for function in reader.called for name in reader.tables_of(function)}
-    of_session = {name for name in used if name.startswith(f"{TEMPORARY}.")}
-    parsed.temporary = tuple(sorted(parts_of(name)[1] for name in of_session))
-    parsed.tables = tuple(sorted(used - of_session - {""}))
+    parsed.tables = tuple(sorted(used - {""}))
     writes = [name for name, _ in nodes(tree) if name in _KINDS and name != "SelectStmt"]
     parsed.locks_rows = any(name == "LockingClause" for name, _ in nodes(tree))
     parsed.reads_only = node == "SelectStmt" and not writes and not parsed.locks_rows
@@ -302,7 +292,9 @@ def _of_data(text: str, node: str, tree: Tree, names: Names) -> Parsed:
     parsed.open_filters = reader.open_filters()
     parsed.adds = reader.adds
     parsed.sums, parsed.aggregates = reader.computed_outputs()
-    if reader.sets_session:
+    if utilities.takes_session_lock(text):
+        parsed.reason = "session_lock"
+    elif reader.sets_session:
         parsed.reason = "session"
     elif reader.of_catalog:
         parsed.reason = "catalog"

@@ -33,7 +33,10 @@ RECORDING_SUFFIX = ".recording"
 # The server has cut a value that ends with these characters: log_parameter_max_length.
 _CUT = "..."
 # What cannot be sent with other values can be sent with its own ones.
-EXACT = ("catalog", "constants", "deep", "function_missing", "parameter", "refused", "session")
+EXACT = (
+    *("catalog", "constants", "deep", "function_missing", "parameter", "refused", "session"),
+    "session_lock",
+)
 _PLAIN_ARRAY = re.compile(r'\{[^"{}\\\s]+\}')
 # If constants make more statements than this different, other ones are left out.
 _STATEMENTS_MAX = 2_000
@@ -206,9 +209,7 @@ class Recorder:
     def _type_of(self, calls: Sequence[Call], used: Sequence[int]) -> int:
         """Return the number of the type: transactions of one name and protocol."""
         parsed = [call.statement.parsed for call in calls]
-        protocols = [call.protocol for call in calls]
-        is_by_sql = protocols[-1] == "simple" and "prepared" in protocols
-        protocol: Any = "prepared" if is_by_sql else protocols[-1]
+        protocol: Any = calls[-1].protocol
         number = self._types.setdefault((name_of(parsed), protocol), len(self._types))
         self._used[number].update(dict.fromkeys(used))
         self._counts[number] += 1

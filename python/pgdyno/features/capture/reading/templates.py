@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pgdyno.features.capture.model import Step, Template
 from pgdyno.features.capture.reading.copied import with_rows
 from pgdyno.features.capture.reading.key_sources import KeySources, those_with_most_keys_first
-from pgdyno.features.capture.reading.parameter_sources import Sources
 from pgdyno.features.capture.reading.parsed import Parsed
 
 
@@ -29,10 +28,7 @@ class TemplateDraft:
 
 
 def finished(
-    drafts: Sequence[TemplateDraft],
-    parsed: Mapping[str, Parsed],
-    sources: Sources,
-    keys: KeySources,
+    drafts: Sequence[TemplateDraft], parsed: Mapping[str, Parsed], keys: KeySources
 ) -> list[Template]:
     """Return the templates with names and keys. Args: parsed, the statements by id."""
     texts = [[parsed[step.statement] for step in own.template.steps] for own in drafts]
@@ -43,7 +39,7 @@ def finished(
             own.template.steps, texts[place], own.is_used_once, own.are_new, calls=own.calls
         )
     names: Counter[str] = Counter()
-    made: list[tuple[Template, float]] = []
+    made: list[Template] = []
     for place, own in enumerate(drafts):
         name = name_of(texts[place])
         names[name] += 1
@@ -51,8 +47,8 @@ def finished(
             "name": name if names[name] == 1 else f"{name} ({names[name]})",
             "steps": tuple(with_rows(steps_of[place], texts[place], own.rows)),
         }
-        made.append((own.template.model_copy(update=changes), own.calls))
-    return sources.with_lasting_rows(made, parsed, keys)
+        made.append(own.template.model_copy(update=changes))
+    return made
 
 
 def name_of(parsed: Sequence[Parsed]) -> str:

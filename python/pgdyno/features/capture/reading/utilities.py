@@ -10,7 +10,6 @@ import hashlib
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
 from pgdyno.features.capture.load_statements import harmless, is_harmless_block
@@ -48,9 +47,8 @@ _PREPARED = re.compile(
     r'PREPARE\s+(?:"(?:[^"]|"")*"|[^\s"(]+)\s*(?:\((?:[^()]|\([^()]*\))*\))?\s*AS\s+(.*)',
     re.I | re.S,
 )
-_MADE_AS = re.compile(r"CREATE TEMP TABLE .*?\bAS\s+((?:SELECT|WITH)\b.*)", re.I | re.S)
 # They keep or end a lock beyond the end of a transaction.
-_SESSION_LOCK = re.compile(r"\bpg_(?:try_)?advisory_(un)?lock(?:_shared)?(_all)?\b")
+_SESSION_LOCK = re.compile(r"\bpg_(?:try_)?advisory_(?:un)?lock(?:_shared|_all)?\b")
 _BEGINS = re.compile(r"(?:BEGIN|START)\b", re.I)
 _ENDS = re.compile(r"(?:COMMIT|END|ABORT|ROLLBACK(?!\s+(?:\w+\s+)?TO\b))\b", re.I)
 _CURSOR = re.compile(r"(?:DECLARE|(?:FETCH|MOVE) \w+ \S+ FROM|CLOSE) (\w+)")
@@ -117,10 +115,9 @@ def prepared(text: str) -> str:
 
 
 def query_of(text: str) -> str:
-    """Return the query of a DECLARE or of CREATE TABLE AS; another text is returned as it is."""
+    """Return the query of a DECLARE; another text is returned as it is."""
     matched = _DECLARED.match(text)
-    made = _MADE_AS.match(text)
-    return matched[3] if matched else made[1] if made else text
+    return matched[3] if matched else text
 
 
 def copied_out(tree: Tree) -> bool:
@@ -149,42 +146,29 @@ def needs_block(text: str) -> bool:
 
 def reason_of_place(text: str) -> str:
     """Return the reason for a statement whose place is not known, or where it cannot be sent."""
-    if locks_taken(text):
-        return "session_lock"
     reasons = {"SET": "session", "LOC": "other"}
     return reasons.get(text[:3].upper(), "cursor")
 
 
-@lru_cache(maxsize=8192)
-def locks_taken(text: str) -> int:
-    """Return 1 if a statement takes an advisory lock of its session, -1 if it releases one.
-
-    It is -1,000 if it releases all of them, and 0 for every other statement.
-    """
-    name = _SESSION_LOCK.search(text)
-    if name is None:
-        return 0
-    if name[2]:
-        return -1_000
-    return -1 if name[1] else 1
+def takes_session_lock(text: str) -> bool:
+    """Return whether a statement takes or releases an advisory lock of its session."""
+    return _SESSION_LOCK.search(text) is not None
 
 
 def without_orphans(texts: list[str]) -> Iterator[bool]:
     """Yield for each statement of a transaction whether it can be sent.
 
-    A cursor is used after it was declared; one that is open is not declared again. An advisory lock
-    of the session is taken if it is released later.
+    A cursor is used after it was declared; one that is open is not declared again.
     """
     is_block, open_ = False, set[str]()
-    orphans = _orphaned_locks(texts)
-    for number, text in enumerate(texts):
+    for text in texts:
         if _BEGINS.match(text):
             is_block, open_ = True, set()
         elif _ENDS.match(text):
             is_block, open_ = False, set()
         name = _CURSOR.match(text)
         if name is None:
-            yield (is_block or not needs_block(text)) and number not in orphans
+            yield is_block or not needs_block(text)
             continue
         is_open = name[1] in open_ or text == "CLOSE ALL"
         is_declared = text.startswith("DECLARE")
@@ -193,21 +177,6 @@ def without_orphans(texts: list[str]) -> Iterator[bool]:
             open_.add(name[1])
         elif text.startswith("CLOSE"):
             open_ = set() if text == "CLOSE ALL" else open_ - {name[1]}
-
-
-def _orphaned_locks(texts: list[str]) -> set[int]:
-    """Return the places of locks of the session that are not released, and of other releases."""
-    taken: list[int] = []
-    orphans = set[int]()
-    for number, text in enumerate(texts):
-        change = locks_taken(text)
-        if change > 0:
-            taken.append(number)
-        elif change < 0 and not taken:
-            orphans.add(number)
-        elif change < 0:
-            del taken[max(change, -len(taken)) :]
-    return orphans | set(taken)
 
 
 def _setting(tree: Tree, is_schema: Knows) -> str | None:
