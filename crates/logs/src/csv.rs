@@ -85,9 +85,12 @@ impl Csv {
     }
 }
 
-/// Whether a line looks like the first line of a record: a time, then a comma.
+/// Whether a line looks like the first line of a record: a time, then a comma. Programs that write
+/// records again quote the time, too.
 pub(crate) fn begins_record(line: &[u8]) -> bool {
-    time::read(line).is_some_and(|(_, length)| line.get(length) == Some(&b','))
+    let bare = line.strip_prefix(b"\"");
+    let rest = time::read(bare.unwrap_or(line)).map(|(_, length)| &bare.unwrap_or(line)[length..]);
+    rest.is_some_and(|rest| rest.starts_with(if bare.is_some() { b"\"," } else { b"," }))
 }
 
 /// Returns the first field as it is written, and what follows its comma.
@@ -111,7 +114,7 @@ fn next_field(text: &[u8]) -> (&[u8], Option<&[u8]>) {
 
 fn set_column(column: usize, field: &[u8], message: &mut Message) {
     match column {
-        0 => message.time_ns = time::read(field).map(|(time_ns, _)| time_ns),
+        0 => message.time_ns = time::read(bare(field)).map(|(time_ns, _)| time_ns),
         1 => unquote(field, &mut message.user),
         2 => unquote(field, &mut message.database),
         // Without a session id, the process id.
@@ -121,8 +124,8 @@ fn set_column(column: usize, field: &[u8], message: &mut Message) {
             unquote(field, &mut message.session);
             message.is_session_id = true;
         }
-        6 => message.line_number = digits(field),
-        11 => message.severity = severity(field),
+        6 => message.line_number = digits(bare(field)),
+        11 => message.severity = severity(bare(field)),
         12 => unquote(field, &mut message.sqlstate),
         13 => unquote(field, &mut message.text),
         14 => unquote(field, &mut message.detail),
@@ -132,11 +135,17 @@ fn set_column(column: usize, field: &[u8], message: &mut Message) {
     }
 }
 
-fn unquote(field: &[u8], out: &mut Vec<u8>) {
+/// Returns a field that has no quote within, without those around it.
+fn bare(field: &[u8]) -> &[u8] {
     let inner = field.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
-    let Some(mut inner) = inner else {
+    inner.unwrap_or(field)
+}
+
+fn unquote(field: &[u8], out: &mut Vec<u8>) {
+    let mut inner = bare(field);
+    if inner.len() == field.len() {
         return out.extend_from_slice(field);
-    };
+    }
     while let Some(at) = memchr::memchr(b'"', inner) {
         out.extend_from_slice(&inner[..=at]);
         inner = inner.get(at + 2..).unwrap_or_default();

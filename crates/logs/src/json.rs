@@ -1,9 +1,14 @@
 //! Logs in the format jsonlog (15): one object a line, with texts and numbers as its values.
 //!
+//! Operators of clusters put a record into an object of theirs, under the names of csvlog's
+//! columns: the members of objects within a line count as those of the line.
+//!
 //! The server writes texts in the encoding of the database, so a line need not be UTF-8.
 
 use crate::message::{Message, digits, severity};
 use crate::time;
+
+const DEPTH_MAX: usize = 8;
 
 /// Reads a line into the message. Returns None if it is not a whole object of the log.
 pub(crate) fn read(line: &[u8], message: &mut Message) -> Option<()> {
@@ -18,17 +23,27 @@ pub(crate) fn read(line: &[u8], message: &mut Message) -> Option<()> {
     message.time_ns.map(|_| ())
 }
 
-/// Calls `take` with each key and its value. Returns None if the line is not a whole object.
+/// Calls `take` with each key and its value, those of inner objects, too. Arrays are left out.
+/// Returns None if the line is not a whole object.
 pub(crate) fn members(line: &[u8], mut take: impl FnMut(&[u8], &[u8])) -> Option<()> {
-    let mut at = skip_spaces(line, 0);
-    if line.get(at) != Some(&b'{') {
+    object_end(line, skip_spaces(line, 0), 0, &mut take).map(|_| ())
+}
+
+/// Returns the place after the object that begins at `at`.
+fn object_end(
+    line: &[u8],
+    mut at: usize,
+    depth: usize,
+    take: &mut impl FnMut(&[u8], &[u8]),
+) -> Option<usize> {
+    if line.get(at) != Some(&b'{') || depth > DEPTH_MAX {
         return None;
     }
     let mut value = Vec::new();
     loop {
         at = skip_spaces(line, at + 1);
         if line.get(at) == Some(&b'}') {
-            break;
+            return Some(at + 1);
         }
         let key_end = string_end(line, at)?;
         let key = &line[at + 1..key_end - 1];
@@ -37,38 +52,62 @@ pub(crate) fn members(line: &[u8], mut take: impl FnMut(&[u8], &[u8])) -> Option
             return None;
         }
         at = skip_spaces(line, at + 1);
-        let end = value_end(line, at)?;
+        let end = match line.get(at)? {
+            b'{' => object_end(line, at, depth + 1, take)?,
+            b'[' => array_end(line, at)?,
+            _ => value_end(line, at)?,
+        };
         value.clear();
-        if line[at] == b'"' {
-            unescape(&line[at + 1..end - 1], &mut value);
-        } else {
-            value.extend_from_slice(&line[at..end]);
+        match line[at] {
+            b'"' => unescape(&line[at + 1..end - 1], &mut value),
+            b'{' | b'[' => {}
+            _ => value.extend_from_slice(&line[at..end]),
         }
-        take(key, &value);
+        if !matches!(line[at], b'{' | b'[') {
+            take(key, &value);
+        }
         at = skip_spaces(line, end);
         match line.get(at)? {
             b',' => {}
-            b'}' => break,
+            b'}' => return Some(at + 1),
             _ => return None,
         }
     }
-    Some(())
+}
+
+/// Returns the place after the array that begins at `at`.
+fn array_end(line: &[u8], mut at: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    loop {
+        match line.get(at)? {
+            b'"' => at = string_end(line, at)? - 1,
+            b'[' => depth += 1,
+            b']' => depth -= 1,
+            _ => {}
+        }
+        at += 1;
+        if depth == 0 {
+            return Some(at);
+        }
+    }
 }
 
 fn set(key: &[u8], value: &[u8], message: &mut Message, pid: &mut Vec<u8>) {
     let part = match key {
-        b"timestamp" => return message.time_ns = time::read(value).map(|(time_ns, _)| time_ns),
-        b"line_num" => return message.line_number = digits(value),
+        b"timestamp" | b"log_time" => {
+            return message.time_ns = time::read(value).map(|(time_ns, _)| time_ns);
+        }
+        b"line_num" | b"session_line_num" => return message.line_number = digits(value),
         b"error_severity" => return message.severity = severity(value),
-        b"pid" => pid,
+        b"pid" | b"process_id" => pid,
         b"session_id" => &mut message.session,
-        b"user" => &mut message.user,
-        b"dbname" => &mut message.database,
+        b"user" | b"user_name" => &mut message.user,
+        b"dbname" | b"database_name" => &mut message.database,
         b"application_name" => &mut message.application,
-        b"state_code" => &mut message.sqlstate,
+        b"state_code" | b"sql_state_code" => &mut message.sqlstate,
         b"message" => &mut message.text,
         b"detail" => &mut message.detail,
-        b"statement" => &mut message.statement,
+        b"statement" | b"query" => &mut message.statement,
         _ => return,
     };
     part.extend_from_slice(value);
@@ -96,7 +135,6 @@ fn string_end(line: &[u8], start: usize) -> Option<usize> {
 fn value_end(line: &[u8], start: usize) -> Option<usize> {
     match line.get(start)? {
         b'"' => string_end(line, start),
-        b'{' | b'[' => None,
         _ => memchr::memchr2(b',', b'}', &line[start..]).map(|length| start + length),
     }
 }

@@ -67,6 +67,7 @@ impl Beginning {
         };
         let record = lines().take(1000).find(|line| begins_record(line));
         if let Some(line) = record.filter(|_| !prefix.is_some_and(is_read)) {
+            let line = line.strip_prefix(b"\"").unwrap_or(line);
             let time_ns = time::read(line).map(|(time_ns, _)| time_ns);
             return Ok(Beginning { format: Format::Csv, time_ns });
         }
@@ -112,7 +113,7 @@ fn of_syslog(head: &[u8], prefix: Option<&Prefix>) -> Option<Result<Beginning, T
     let is_read =
         |prefix: &Prefix, text: &[u8]| prefix.read(text, &mut Message::default()).is_some();
     let texts = || {
-        read.iter().map(|head| match numbered(&head.text) {
+        read.iter().map(|head| match numbered(&head.text, !head.pid.is_empty()) {
             Some((.., rest)) if prefix.is_none_or(|prefix| is_read(prefix, rest)) => rest,
             _ => &head.text,
         })

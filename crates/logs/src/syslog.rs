@@ -1,4 +1,5 @@
-//! Logs that came through syslog or the journal: lines of many processes, each with a head.
+//! Logs that came through syslog, the journal, or a program that collects the output of containers:
+//! lines of many processes, each with a head.
 //!
 //! The server splits a message at its ends of lines and before 900 bytes, and numbers the parts:
 //! `[7-2]` is the second part of the seventh message of a process, `[2]` without
@@ -58,9 +59,14 @@ impl Heads {
         let line = after_priority(line).unwrap_or(line);
         let (time, line) = match line.strip_prefix(b"1 ") {
             Some(rest) => return after_names(iso_time(rest)?),
-            None => iso_time(line).or_else(|| self.time_without_year(line))?,
+            None => match iso_time(line) {
+                Some((time, rest)) => {
+                    return after_tag(&time, rest).or_else(|| of_container(time, rest));
+                }
+                None => self.time_without_year(line)?,
+            },
         };
-        after_tag(time, line)
+        after_tag(&time, line)
     }
 
     /// Whether this line is a field of an entry of the journal.
@@ -187,7 +193,8 @@ impl Syslog {
 
     fn take(&mut self, mut head: Head, counts: &mut Counts) {
         let mut text = std::mem::take(&mut head.text);
-        let rest = numbered(&text).map_or(&text[..], |(.., rest)| rest);
+        let has_pid = !head.pid.is_empty();
+        let rest = numbered(&text, has_pid).map_or(&text[..], |(.., rest)| rest);
         self.is_raw |= head.is_raw || rest.starts_with(b"\t");
         if !self.is_raw {
             text = unescaped(&text);
@@ -195,7 +202,7 @@ impl Syslog {
         let last = self.last_of.get(&head.pid);
         let last = last.map(|number| (number - self.released_count) as usize);
         let last = last.map(|at| (at, self.waiting[at].number, self.waiting[at].part));
-        let (number, part, rest) = numbered(&text).unwrap_or((0, None, &text));
+        let (number, part, rest) = numbered(&text, has_pid).unwrap_or((0, None, &text));
         let is_numbered = rest.len() < text.len();
         match (part, last) {
             (Some(1), _) => self.begin(head, Some(number), 1, rest),
@@ -297,9 +304,10 @@ impl Syslog {
     }
 }
 
-/// Returns `[7-2] rest` as (7, 2, rest), and `[2] rest` as (2, None, rest).
-pub(crate) fn numbered(text: &[u8]) -> Option<(u64, Option<u64>, &[u8])> {
-    let inner = text.strip_prefix(b"[")?;
+/// Returns `[7-2] rest` as (7, 2, rest), and `[2] rest` as (2, None, rest). Only syslog numbers
+/// parts, and it knows the process: elsewhere `[2]` belongs to the prefix.
+pub(crate) fn numbered(text: &[u8], has_pid: bool) -> Option<(u64, Option<u64>, &[u8])> {
+    let inner = text.strip_prefix(b"[").filter(|_| has_pid)?;
     let end = memchr::memchr(b']', &inner[..inner.len().min(32)])?;
     let numbers = std::str::from_utf8(&inner[..end]).ok()?;
     let rest = inner.get(end + 1..)?.strip_prefix(b" ")?;
@@ -309,12 +317,19 @@ pub(crate) fn numbered(text: &[u8]) -> Option<(u64, Option<u64>, &[u8])> {
     })
 }
 
-/// Reads an entry of `journalctl -o json`. Returns None for other lines.
+/// Reads an entry of `journalctl -o json`, of Docker's json-file or of a cloud's log. Returns None
+/// for other lines.
 fn in_json(line: &[u8]) -> Option<Head> {
     let mut head = Head { is_raw: true, ..Head::default() };
     let mut sender = Vec::new();
     json::members(line, |key, value| match key {
-        b"MESSAGE" => head.text.extend_from_slice(value),
+        b"MESSAGE" | b"textPayload" | b"log" => {
+            head.text.extend_from_slice(value.strip_suffix(b"\n").unwrap_or(value));
+        }
+        b"timestamp" | b"time" => {
+            let time = iso_time(&[value, b" "].concat()).map(|(time, _)| time);
+            head.time_ns = head.time_ns.or(time.and_then(|time| time.time_ns));
+        }
         b"_PID" => head.pid.extend_from_slice(value),
         b"SYSLOG_PID" => sender.extend_from_slice(value),
         b"__REALTIME_TIMESTAMP" => {
@@ -349,23 +364,40 @@ fn iso_time(line: &[u8]) -> Option<(Head, &[u8])> {
     Some((timed(&text)?, &line[end + 1..]))
 }
 
+/// Reads what follows the time of a container: `stderr F text`, or the text alone.
+fn of_container(time: Head, line: &[u8]) -> Option<Head> {
+    let stream = line.strip_prefix(b"stderr ").or_else(|| line.strip_prefix(b"stdout "));
+    let text = stream.and_then(|rest| rest.strip_prefix(b"F "));
+    Some(Head { text: text.unwrap_or(line).to_vec(), is_raw: true, ..time })
+}
+
 fn timed(text: &[u8]) -> Option<Head> {
     let (time_ns, _) = time::read(text)?;
     let is_whole_second = text.get(19) != Some(&b'.');
     Some(Head { time_ns: Some(time_ns), is_whole_second, ..Head::default() })
 }
 
-/// Reads `host postgres[77]: text`.
-fn after_tag(head: Head, line: &[u8]) -> Option<Head> {
-    let host = memchr::memchr(b' ', line)?;
-    let line = &line[host + 1..];
-    let end = memchr::memmem::find(&line[..line.len().min(200)], b": ")?;
-    let (tag, text) = (&line[..end], line[end + 2..].to_vec());
-    if tag.contains(&b' ') {
-        return None;
-    }
+/// Reads `host postgres[77]: text`, or `app[postgres.77]: [COLOUR] text` without a host.
+fn after_tag(head: &Head, line: &[u8]) -> Option<Head> {
+    let end = memchr::memmem::find(&line[..line.len().min(300)], b": ")?;
+    let names: Vec<&[u8]> = line[..end].split(|byte| *byte == b' ').collect();
+    let (tag, text) = (*names.last()?, &line[end + 2..]);
     let pid = tag.strip_suffix(b"]").and_then(|tag| tag.rsplit(|byte| *byte == b'[').next());
-    Some(Head { pid: pid.unwrap_or_default().to_vec(), text, ..head })
+    let text = match (&names[..], pid) {
+        ([_, _], _) if label(tag).is_none() => text,
+        ([_], Some(_)) => after_colour(text),
+        _ => return None,
+    };
+    Some(Head { pid: pid.unwrap_or_default().to_vec(), text: text.to_vec(), ..head.clone() })
+}
+
+/// Returns what follows `[COLOUR] `, the name of a database at a host of applications.
+fn after_colour(text: &[u8]) -> &[u8] {
+    let end = text.strip_prefix(b"[").and_then(|rest| memchr::memmem::find(rest, b"] "));
+    end.map_or(text, |end| match text[1..=end].iter().all(u8::is_ascii_uppercase) {
+        true => &text[end + 3..],
+        false => text,
+    })
 }
 
 /// Reads `host postgres 77 - - text` of RFC 5424; `-`, or elements in brackets, are its data.
