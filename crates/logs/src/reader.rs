@@ -40,6 +40,8 @@ pub enum Trouble {
     NoSession,
     /// The prefix has none of `%m`, `%t` and `%n`.
     NoTime,
+    /// Programs that show logs begin with the newest line.
+    NewestFirst,
 }
 
 /// What the beginning of a file says.
@@ -56,11 +58,11 @@ impl Beginning {
         let lines =
             || head.split(|&byte| byte == b'\n').map(trimmed).filter(|line| !line.is_empty());
         if lines().take(100).any(|line| json::read(line, &mut Message::default()).is_some()) {
-            let time_ns = lines().find_map(|line| {
+            let times = lines().filter_map(|line| {
                 let mut message = Message::default();
                 json::read(line, &mut message).and(message.time_ns)
             });
-            return Ok(Beginning { format: Format::Json, time_ns });
+            return in_order(times, Format::Json);
         }
         let is_read = |prefix: &Prefix| {
             lines().take(1000).any(|line| prefix.read(line, &mut Message::default()).is_some())
@@ -109,7 +111,6 @@ fn of_syslog(head: &[u8], prefix: Option<&Prefix>) -> Option<Result<Beginning, T
     if read.is_empty() || !is_export && 2 * read.len() < filled {
         return None;
     }
-    let time_ns = read[0].time_ns;
     let is_read =
         |prefix: &Prefix, text: &[u8]| prefix.read(text, &mut Message::default()).is_some();
     let texts = || {
@@ -127,7 +128,18 @@ fn of_syslog(head: &[u8], prefix: Option<&Prefix>) -> Option<Result<Beginning, T
     if !prefix.says_time_and_session().1 && read.iter().all(|head| head.pid.is_empty()) {
         return Some(Err(Trouble::NoSession));
     }
-    Some(Ok(Beginning { format: Format::Syslog(prefix), time_ns }))
+    Some(in_order(read.iter().filter_map(|head| head.time_ns), Format::Syslog(prefix)))
+}
+
+/// Returns the beginning of a log with these times, unless nearly all steps lead back.
+fn in_order(times: impl Iterator<Item = i64>, format: Format) -> Result<Beginning, Trouble> {
+    let times: Vec<i64> = times.collect();
+    let count_if = |is: fn(i64, i64) -> bool| times.windows(2).filter(|t| is(t[0], t[1])).count();
+    let (later, earlier) = (count_if(|one, next| one < next), count_if(|one, next| one > next));
+    if earlier >= 5 && earlier > 10 * later {
+        return Err(Trouble::NewestFirst);
+    }
+    Ok(Beginning { format, time_ns: times.first().copied() })
 }
 
 #[derive(Debug)]

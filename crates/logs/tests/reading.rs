@@ -412,6 +412,16 @@ fn a_log_that_programs_for_containers_collected_has_its_statements() {
 }
 
 #[test]
+fn a_log_whose_newest_line_is_first_is_refused() {
+    let text = "[77] me@shop LOG:  duration: 1.500 ms  statement: SELECT 1";
+    let mut lines: Vec<String> = (0..9).map(|at| collected("a cloud", at, text) + "\n").collect();
+    assert!(Beginning::of(lines.concat().as_bytes(), None).is_ok());
+    lines.reverse();
+    let refused = Beginning::of(lines.concat().as_bytes(), None).expect_err("reversed");
+    assert_eq!(refused, Trouble::NewestFirst);
+}
+
+#[test]
 fn records_that_another_program_wrote_again_are_read() {
     let record = serde_json::json!({
         "log_time": "2026-11-24 18:39:05.195 UTC", "user_name": "me", "database_name": "db",

@@ -188,6 +188,9 @@ fn beginning(path: &Path, prefix: Option<&Prefix>) -> Result<Beginning, Note> {
         Trouble::NoTime => {
             refused("no_time", path, "log_line_prefix has none of %m, %t and %n".to_owned())
         }
+        Trouble::NewestFirst => {
+            refused("newest_first", path, "its newest line is first".to_owned())
+        }
     })
 }
 

@@ -23,6 +23,7 @@ _HINTS = {
     "no_session": "without it sessions cannot be told apart: add %c, SELECT pg_reload_conf(),"
     " and capture a newer log; csvlog and jsonlog always have it",
     "no_time": "add %m to log_line_prefix and capture a newer log",
+    "newest_first": "reverse it: tac FILE > REVERSED",
     "formats": "give the files of one format; a server may write the same to several",
     "file": "name files that this user may read",
 }

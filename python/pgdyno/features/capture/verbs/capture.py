@@ -77,10 +77,10 @@ _PARTIAL = ".partial"
     Observation
     --duration TIME =15min *  Duration of the capture, such as 90s or 2h (default 15min).
     --log (logs) FILE ... *
-        Log of the server in format stderr, csvlog or jsonlog, or from syslog or journalctl (short,
-        export, json), also as .gz or .zst. pgdyno takes whole transactions with their parameters
-        from the log. It reads only the schema from the server, unless you also give --duration.
-        Repeat the option for rotated files, in any order.
+        Log of the server in format stderr, csvlog or jsonlog, or from syslog, journalctl (short,
+        export, json), containers or clouds, also as .gz or .zst. pgdyno takes whole transactions
+        with their parameters from the log. It reads only the schema from the server, unless you
+        also give --duration. Repeat the option for rotated files, in any order.
     --log-line-prefix PREFIX *
         log_line_prefix when the log was written. Default: pgdyno tries the server's setting, then
         the usual prefixes, and guesses other ones from the lines.
