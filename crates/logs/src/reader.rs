@@ -134,8 +134,8 @@ fn of_syslog(head: &[u8], prefix: Option<&Prefix>) -> Option<Result<Beginning, T
 /// Returns the beginning of a log with these times, unless nearly all steps lead back.
 fn in_order(times: impl Iterator<Item = i64>, format: Format) -> Result<Beginning, Trouble> {
     let times: Vec<i64> = times.collect();
-    let count_if = |is: fn(i64, i64) -> bool| times.windows(2).filter(|t| is(t[0], t[1])).count();
-    let (later, earlier) = (count_if(|one, next| one < next), count_if(|one, next| one > next));
+    let later = times.windows(2).filter(|pair| pair[0] < pair[1]).count();
+    let earlier = times.windows(2).filter(|pair| pair[0] > pair[1]).count();
     if earlier >= 5 && earlier > 10 * later {
         return Err(Trouble::NewestFirst);
     }
