@@ -27,7 +27,8 @@ from pgdyno.report.words import loss_words
 
 def test_the_verdict_comes_first_and_every_ratio_has_its_interval() -> None:
     lines = words_of(compared()).splitlines()
-    assert lines[1] == "verdict     4GB is faster than 128MB: tps +37.1 %."
+    assert lines[1].startswith("in short    With 4GB the server did 37.1 % (35.0 to 39.4) more")
+    assert lines[4] == "verdict     4GB is faster than 128MB: tps +37.1 %."
     [tps] = [line for line in lines if line.endswith("decides")]
     assert "+37.1 % (35.0 to 39.4)" in tps
     assert any("p99" in line and "-28.0 % (-33.0 to -22.0)" in line for line in lines)
@@ -48,8 +49,9 @@ def test_a_variant_that_could_not_start_shows_the_servers_message() -> None:
 
 def test_weakened_durability_is_shown_next_to_the_gain() -> None:
     text = " ".join(words_of(compared()).split())
-    assert "a crash may lose acknowledged commits: synchronous_commit off. The loss was" in text
-    assert "not measured: pgdyno crash --set synchronous_commit=off" in text
+    assert "a crash may lose acknowledged commits (synchronous_commit weakened). The loss" in text
+    assert "was not measured: pgdyno crash --set synchronous_commit=off" in text
+    assert text.count("a crash may lose") == 1
 
 
 def test_losses_that_only_a_loss_of_power_shows_need_that_kind() -> None:

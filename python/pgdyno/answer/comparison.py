@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
 from pgdyno.analysis.compare import (
     Comparison,
     compare,
@@ -107,11 +109,13 @@ def factorial_answer(seen: Measurements) -> Answer:
 
 
 def matrix_answer(seen: Measurements) -> Answer:
-    """Return the effect of each factor; hosts or paths are factors, too."""
-    return _effects_answer(seen, Matrix(seen.experiment))
+    """Return the effect of each factor, and the levels of one factor in each other cell."""
+    return _effects_answer(seen, Matrix(seen.experiment), has_contrasts=True)
 
 
-def _effects_answer(seen: Measurements, design: Factorial | Matrix) -> Answer:
+def _effects_answer(
+    seen: Measurements, design: Factorial | Matrix, *, has_contrasts: bool = False
+) -> Answer:
     compared = Compared(seen)
     order = compared.usable
     factors = {f.name: [level.name for level in f.levels] for f in design.asked.factors}
@@ -121,7 +125,51 @@ def _effects_answer(seen: Measurements, design: Factorial | Matrix) -> Answer:
     # There are too few rounds, or a cell could not start: then no effect can be estimated.
     with suppress(AnalysisError):
         effects = factorial(factors, cells, compared.table(order))
-    return _answer(compared.findings(effects=effects))
+    # The number of clients, or how busy they are, is what the others are compared at.
+    at = [f.name for f in design.asked.factors if all(_is_load(level) for level in f.levels)]
+    varied = next((name for name in factors if name not in at), None)
+    contrasts: Contrasts = ()
+    if effects and has_contrasts and varied is not None:
+        contrasts = _by_cell(compared, order, cells, varied)
+    return _answer(compared.findings(effects=effects, contrasts=contrasts))
+
+
+def _by_cell(
+    compared: Compared,
+    order: Sequence[PlannedVariant],
+    cells: Sequence[Mapping[str, str]],
+    varied: str,
+) -> Contrasts:
+    """Return each later level of a factor against its first level, in every cell of the others.
+
+    All intervals hold together with 95 %.
+    """
+    references: dict[tuple[str, ...], PlannedVariant] = {}
+    pairs = []
+    for variant, levels in zip(order, cells, strict=True):
+        others = tuple(level for factor, level in levels.items() if factor != varied)
+        if levels[varied] == cells[0][varied]:
+            references[others] = variant
+        elif others in references:
+            pairs.append((variant, references[others]))
+    table, places = np.log(compared.table(order)), {v: place for place, v in enumerate(order)}
+    return tuple(
+        compared.contrast(
+            variant,
+            reference,
+            compare(
+                table[:, places[variant]] - table[:, places[reference]],
+                looks="fixed",
+                better=better_of(compared.metric),
+                level=1 - 0.05 / len(pairs),
+            ),
+        )
+        for variant, reference in pairs
+    )
+
+
+def _is_load(level: Variant) -> bool:
+    return level.changes().keys() <= {"clients", "idle", "active"}
 
 
 def _answer(findings: CompareFindings) -> Answer:
@@ -376,7 +424,10 @@ class Compared:
                 because=because,
                 effort=effort,
                 left_ns=left_ns,
-                enough=_enough(pairs, deciding, sum(visit.took_ns for visit in runs)),
+                # Only `compare` has --rounds.
+                enough=None
+                if standing is None
+                else _enough(pairs, deciding, sum(visit.took_ns for visit in runs)),
                 can_hold=holds is not False,
             ),
             is_settled=(

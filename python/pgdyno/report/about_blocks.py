@@ -44,7 +44,7 @@ def first_lines(findings: ExperimentFindings, weakened: str = "") -> Iterator[La
     is_durable = findings.facts.is_durable
     tone: Tone = "plain" if is_durable and not weakened else "bad"
     said = weakened or ("" if is_durable else "WEAKENED: ") + findings.facts.durability
-    yield LabelledLine("durability", said, tone, "full" if is_durable else "short")
+    yield LabelledLine("durability", said, tone, "full" if tone == "plain" else "short")
     doubts = doubts_of(findings)
     count = quantities.counted(len(doubts), "doubt")
     if not doubts:

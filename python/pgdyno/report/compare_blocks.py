@@ -19,7 +19,7 @@ from pgdyno.analysis.rounding import change_text
 from pgdyno.loop.history import UNITS
 from pgdyno.programs.registry import own_metrics
 from pgdyno.quantities import signed
-from pgdyno.report import numbers
+from pgdyno.report import in_short, numbers
 from pgdyno.report.about_blocks import about_blocks, first_lines, head_of, point_table
 from pgdyno.report.block_charts import (
     ChartList,
@@ -113,6 +113,8 @@ def compare_sections(
 def _sentences(findings: ExperimentFindings, compared: CompareFindings) -> Iterator[Block]:
     """Yield a sentence for each contrast, or the one sentence, and what could not start."""
     is_valid = findings.runs_valid > 0
+    if is_valid and (words := in_short.of_compare(compared)):
+        yield in_short.sentence(words)
     for contrast in compared.contrasts:
         tone = TONES.get(contrast.deciding.verdict, "plain") if is_valid else "bad"
         names = (contrast.variant, contrast.reference)
@@ -221,12 +223,15 @@ def _pooled(compared: CompareFindings) -> Iterator[LabelledLine]:
 
 def _weakened(compared: CompareFindings) -> str:
     """Return which variants may lose commits, and what crashes took; "" if none."""
-    lost = "a crash may lose acknowledged commits"
+    by_risk: dict[tuple[object, ...], list[VariantFindings]] = {}
+    for variant in compared.variants:
+        if variant.weakened:
+            by_risk.setdefault((variant.weakened, variant.losses), []).append(variant)
     return "; ".join(
-        f"{variant.name}: {lost} ({', '.join(variant.weakened)} weakened)."
-        f" {loss_words(variant.weakened, losses=variant.losses)}"
-        for variant in compared.variants
-        if variant.weakened
+        f"{', '.join(own.name for own in alike)}: a crash may lose acknowledged commits"
+        f" ({', '.join(alike[0].weakened)} weakened)."
+        f" {loss_words(alike[0].weakened, losses=alike[0].losses)}"
+        for alike in by_risk.values()
     )
 
 
@@ -336,10 +341,6 @@ def _variant_lines(
     changes = ", ".join(f"{name} = {value}" for name, value in variant.changes)
     if variant.holds_rate is False:
         changes += "; cannot hold the rate"
-    elif variant.weakened:
-        loss = "" if variant.losses else f" {loss_words(variant.weakened)}"
-        names_off = ", ".join(variant.weakened)
-        changes += f"; a crash may lose acknowledged commits: {names_off} off.{loss}"
     if changes:
         yield "", changes
     yield from (("", loss.sentence()) for loss in variant.losses)

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.analysis.rounding import change_text
+from pgdyno.analysis.rounding import change_text, range_words, value_words
 from pgdyno.programs.registry import own_metrics
 from pgdyno.quantities import signed
 
@@ -107,7 +107,7 @@ def forest_of(
     """
     groups = [
         ForestGroup(
-            f"{contrast.variant} against {contrast.reference}",
+            f"{contrast.variant} against {contrast.reference}{_figures(contrast, compared)}",
             _rows(contrast, compared),
             below(contrast),
             is_of_metrics=True,
@@ -142,6 +142,17 @@ def forest_of(
     every = (*compared.contrasts, *compared.steps)
     margin_ratio = every[0].deciding.margin_ratio if every else 0.0
     return Forest(tuple(groups), scale_of(deciding, margin_ratio=margin_ratio))
+
+
+def _figures(contrast: ContrastFindings, compared: CompareFindings) -> str:
+    """Return ": 1,240 tps (1,200 to 1,280) against ..." of the cells of a matrix, else ""."""
+    if not compared.effects:
+        return ""
+    cells = {variant.name: variant for variant in compared.variants}
+    both = (cells[contrast.variant], cells[contrast.reference])
+    shown = (compared.shown(cell, compared.metric) for cell in both)
+    texts = (f"{value_words(value)} {value.unit}{range_words(value)}" for value in shown)
+    return f": {' against '.join(texts)}"
 
 
 def note_on_means(contrast: ContrastFindings, compared: CompareFindings) -> str:

@@ -16,6 +16,8 @@ from pgdyno.report.text_page import LABEL_WIDTH, WIDTH
 LINES_MAX = 25
 _DOUBTS_SHOWN = 3
 _PARTS_SHOWN = 5
+# Lines of a verdict if there are several: the figures, without the reasons.
+_OF_SEVERAL = 2
 _HINT = re.compile(r"\s+-> ")
 _DOUBT = re.compile(r"  (?:NOT VALID|doubt)\b")
 _PEAK = re.compile(r"\S.*\s+peak  ")
@@ -26,6 +28,7 @@ _ROW = re.compile(r"  \S")
 _BAR = re.compile(r"  \[\S+\]$")
 # Label of a stanza -> its importance and the lines that it keeps first. Importance 0: for authors.
 _IMPORTANT = {
+    "in short": (9, 5),
     "answer": (9, 5),
     "verdict": (9, 4),
     "durability": (9, 2),
@@ -33,6 +36,7 @@ _IMPORTANT = {
     "report": (9, 1),
     "valid": (9, 1),
     "note": (7, 3),
+    "costs": (8, 3),
     "left out": (7, 2),
     "alike": (8, 2),
     "not": (6, 2),
@@ -61,6 +65,7 @@ _IMPORTANT = {
     "WARN": (5, 3),
     "?": (1, 1),
     "good": (9, 1),
+    "confound": (3, 2),
     "state": (0, 0),
     "stopped": (0, 0),
     "side by side": (0, 0),
@@ -104,6 +109,9 @@ def shortened(text: str, again: str, lines_max: int = LINES_MAX) -> str:
     doubts = [stanza for stanza in stanzas if stanza.label in ("NOT VALID", "doubt")]
     for stanza in doubts[_DOUBTS_SHOWN:]:
         stanza.lines, stanza.importance = [], 0
+    verdicts = [stanza for stanza in stanzas if stanza.label == "verdict"]
+    for stanza in verdicts if len(verdicts) > 1 else ():
+        _cut(stanza, _OF_SEVERAL)
     while sum(len(stanza.lines) for stanza in stanzas) > lines_max - 1:
         longer = [stanza for stanza in stanzas if len(stanza.lines) > stanza.least]
         if not longer:

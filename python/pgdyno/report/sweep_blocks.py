@@ -12,9 +12,9 @@ from pgdyno.analysis.curve import CurveLevel
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import CurveFindings, ExperimentFindings
 from pgdyno.answer.sentences import capacity_words, speed_up_words
-from pgdyno.report import figures, numbers, small_drawings
+from pgdyno.report import figures, in_short, numbers, small_drawings
 from pgdyno.report.about_blocks import about_blocks, head_of
-from pgdyno.report.block_charts import ChartList, PageText, drawn, number_text
+from pgdyno.report.block_charts import ChartList, PageText, SentenceBlock, drawn, number_text
 from pgdyno.report.blocks import BlockAnswer, BlockSection, LabelledLine, TableBlock, TableColumn
 from pgdyno.report.figures import in_ms, percentile_name
 from pgdyno.report.forest import metric_name
@@ -27,7 +27,10 @@ from pgdyno.report.words import curve_words, degradation_text, knee_range_text, 
 
 def sweep_blocks(findings: ExperimentFindings) -> BlockAnswer:
     """Return the answer; every form of it is drawn from these blocks."""
+    words = in_short.of_curves(findings.curves) if findings.runs_valid else ""
+    sentences = (in_short.sentence(words), SentenceBlock("answer", findings.sentence))
     blocks = (
+        *(sentences if words else ()),
         *first_blocks(findings),
         *_curve_sections(findings),
         *run_sections(findings),

@@ -13,7 +13,7 @@ from pgdyno.features.tune.findings import SettingEffect, Tried, TuneFindings
 from pgdyno.features.tune.statements import NEEDS_WORDS, alter_system, conf_fragment, effect_text
 from pgdyno.features.tune.trial import BASE
 from pgdyno.quantities import counted
-from pgdyno.report import forest
+from pgdyno.report import forest, in_short
 from pgdyno.report.about_blocks import about_blocks, first_lines, head_of
 from pgdyno.report.block_charts import (
     ForestBlock,
@@ -75,6 +75,8 @@ def because_of(findings: ExperimentFindings) -> str:
 def _blocks(findings: ExperimentFindings, tuned: TuneFindings) -> Iterator[Block]:
     tone: Tone = "good" if tuned.verdict == "better" else "plain"
     verdict = verdict_of(findings.sentence)
+    if findings.runs_valid:
+        yield in_short.sentence(_in_short(tuned))
     yield SentenceBlock("answer", findings.sentence, verdict, tone)
     if step := tuned.next_step():
         yield LabelledLine("next", step)
@@ -109,6 +111,18 @@ def _blocks(findings: ExperimentFindings, tuned: TuneFindings) -> Iterator[Block
         kept = (_in_full(block) for block in section.blocks if not isinstance(block, RowList))
         yield replace(section, blocks=tuple(kept))
     yield from about_blocks(findings)
+
+
+def _in_short(tuned: TuneFindings) -> str:
+    """Return the answer for readers who do not know the words of the field."""
+    if tuned.gain is not None:
+        settings = [f"{setting.name} = {setting.new}" for setting in tuned.settings]
+        words = in_short.gained(tuned.metric, tuned.gain, settings)
+        weak = {setting.name for setting in tuned.weakens_durability}
+        return f"{words}{f'; {in_short.crash_words(weak, tuned.losses)}' if weak else ''}."
+    if tuned.verdict == "no better":
+        return "Keep your settings: nothing that was measured is worth a change."
+    return "Keep your settings for now: no other value is proved better yet."
 
 
 def _in_full(block: Block) -> Block:
