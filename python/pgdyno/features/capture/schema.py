@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pgdyno.engine.distribution import ROWS_MAX, CapturePart, Distribution
+from pgdyno.engine.distribution import ROWS_MAX, CapturePart, Distribution, ValueKind
 
 ObjectKind = Literal[
     "schema",
@@ -47,6 +47,19 @@ _PART = re.compile(rf'{_NAME}|[^."]+')
 _LISTED = re.compile(rf"\s*({_NAME}|[^\s,]+)(?:{_NAME}|[^,])*")
 _LOWER = re.compile(rf"\b(?:lower|upper)\(\(?({_NAME}|\w+)\)?(?:::text)?\)")
 _KEY = re.compile(rf"\b(?:UNIQUE|USING btree)\b[^()]*\(((?:{_NAME}|[^()\"])*)\)")
+
+
+KIND_OF_TYPE: dict[str, ValueKind] = {
+    **dict.fromkeys(("smallint", "integer", "bigint"), "integer"),
+    **dict.fromkeys(("real", "double precision"), "real"),
+    **dict.fromkeys(("text", "character varying", "character", "name", "unknown"), "text"),
+    **dict.fromkeys(("json", "jsonb"), "json"),
+    **{name: name for name in ("numeric", "boolean", "date", "uuid", "interval")},
+    "timestamp without time zone": "timestamp",
+    "timestamp with time zone": "timestamptz",
+    "bytea": "bytes",
+}
+"""The kind of the values of a type, as the server shows the type."""
 
 
 class SchemaObject(CapturePart):

@@ -11,45 +11,48 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
 from pgdyno.engine.distribution import Distribution, Spread, ValueKind
-from pgdyno.features.capture.schema import ColumnShape, SchemaObject
+from pgdyno.features.capture.schema import KIND_OF_TYPE, ColumnShape, SchemaObject
 
 _DIGITS = re.compile(r"numeric\((\d+)(?:,(\d+))?\)")
 _LIMITED = re.compile(r"^(?:character varying|character|varchar|char|bpchar)\((\d+)\)$")
-# Values of types whose statistics have none. `%d` is a number from 1.
+_NUMBERS = ("integer", "numeric", "real")
 _KINDS: dict[str, ValueKind] = {
-    **dict.fromkeys(("tsvector", "name", "xml", "text", "citext"), "text"),
-    "oid": "integer",
+    **KIND_OF_TYPE,
+    **dict.fromkeys(("tsvector", "xml", "citext"), "text"),
+    **dict.fromkeys(("oid", "int4range", "int8range"), "integer"),
+    **dict.fromkeys(("time without time zone", "time with time zone"), "time"),
+    **{"numrange": "numeric", "daterange": "date", "inet": "inet"},
+    **{"tsrange": "timestamp", "tstzrange": "timestamptz"},
 }
-_LISTED = {
-    "money": ("%d.00",),
-    "macaddr": ("08:00:2b:01:02:%02x",),
-    "macaddr8": ("08:00:2b:01:02:03:04:%02x",),
-    "point": ("(%d,1)",),
-    "line": ("{1,%d,0}",),
-    "lseg": ("[(0,0),(%d,1)]",),
-    "box": ("(%d,1),(0,0)",),
-    "path": ("[(0,0),(%d,1)]",),
-    "polygon": ("((0,0),(%d,1),(1,0))",),
-    "circle": ("<(%d,1),1>",),
-    "pg_lsn": ("0/%X",),
-    "pg_snapshot": ("%d:%d:",),
-    "xid": ("%d",),
-    "xid8": ("%d",),
-    "cid": ("%d",),
-    "tid": ("(%d,1)",),
-    "jsonpath": ("$.a%d",),
-    "tsquery": ("a%d",),
-    "ltree": ("a.b%d",),
-    "hstore": ('"a"=>"%d"',),
-    "cube": ("(%d)",),
-    "isbn": ("0-306-40615-2",),
-    "int4multirange": ("{[%d,%d]}",),
-    "int8multirange": ("{[%d,%d]}",),
-    "nummultirange": ("{[%d,%d]}",),
-    "datemultirange": ("{[2024-01-01,2024-01-02)}",),
-    "tsmultirange": ("{[2024-01-01,2024-01-02)}",),
-    "tstzmultirange": ("{[2024-01-01 00:00+00,2024-01-02 00:00+00)}",),
+_VALUES = {
+    **dict.fromkeys((*KIND_OF_TYPE, "tsvector", "ltree", "lquery", "tsquery"), "a%d"),
+    **dict.fromkeys((name for name, kind in KIND_OF_TYPE.items() if kind in _NUMBERS), "%d"),
+    **{"boolean": "true", "interval": "%d day", "date": "2020-01-01", "bytea": "\\x%02x"},
+    **dict.fromkeys(("json", "jsonb"), "{}"),
+    **{"uuid": "00000000-0000-4000-8000-%012d", '"char"': "A", "xml": "<a/>", "vector": "[%d]"},
+    "timestamp without time zone": "2020-01-01 00:00:00",
+    "timestamp with time zone": "2020-01-01 00:00:00+00",
+    "time without time zone": "12:00:00",
+    **{"inet": "10.0.0.%d", "cidr": "10.0.%d.0/24"},
+    **{"regclass": "pg_catalog.pg_class", "regtype": "integer"},
+    **dict.fromkeys(("regconfig", "regdictionary"), "simple"),
+    "money": "%d.00",
+    "macaddr": "08:00:2b:01:02:%02x",
+    "macaddr8": "08:00:2b:01:02:03:04:%02x",
+    **{"point": "(%d,1)", "line": "{1,%d,0}", "lseg": "[(0,0),(%d,1)]", "box": "(%d,1),(0,0)"},
+    **{"path": "[(0,0),(%d,1)]", "polygon": "((0,0),(%d,1),(1,0))", "circle": "<(%d,1),1>"},
+    **{"pg_lsn": "0/%X", "pg_snapshot": "%d:%d:", "tid": "(%d,1)"},
+    **dict.fromkeys(("xid", "xid8", "cid"), "%d"),
+    **{"jsonpath": "$.a%d", "hstore": '"a"=>"%d"', "cube": "(%d)", "isbn": "0-306-40615-2"},
+    **dict.fromkeys(("int4range", "int8range", "numrange"), "[%d,100)"),
+    "daterange": "[2020-01-01,2020-02-01)",
+    **dict.fromkeys(("tsrange", "tstzrange"), "[2020-01-01,2020-02-01)"),
+    **dict.fromkeys(("int4multirange", "int8multirange", "nummultirange"), "{[%d,%d]}"),
+    "datemultirange": "{[2024-01-01,2024-01-02)}",
+    "tsmultirange": "{[2024-01-01,2024-01-02)}",
+    "tstzmultirange": "{[2024-01-01 00:00+00,2024-01-02 00:00+00)}",
 }
+"""A text of each type; `%d` is a number from 1."""
 _LISTED_COUNT = 50
 _BITS = re.compile(r"^bit(?P<varying> varying)?(?:\((?P<count>\d+)\))?$")
 CANDIDATES = (
@@ -61,19 +64,6 @@ CANDIDATES = (
 """Values to try in a column of which nothing is known but that the server refused other values."""
 _ENUM = re.compile(r"AS ENUM \((.*)\)$", re.S)
 _LABEL = re.compile(r"'((?:[^']|'')*)'")
-# Of arrays and ranges without statistics: what they are made of.
-_ELEMENTS: dict[str, ValueKind] = {
-    **dict.fromkeys(("integer", "bigint", "smallint", "int4range", "int8range"), "integer"),
-    **dict.fromkeys(("numeric", "numrange", "real", "double precision"), "numeric"),
-    **dict.fromkeys(("date", "daterange"), "date"),
-    **dict.fromkeys(("timestamp without time zone", "tsrange"), "timestamp"),
-    **dict.fromkeys(("timestamp with time zone", "tstzrange"), "timestamptz"),
-    **dict.fromkeys(("time without time zone", "time with time zone"), "time"),
-    **dict.fromkeys(("json", "jsonb"), "json"),
-    **dict.fromkeys(("text", "character varying", "character", "name", "citext"), "text"),
-    **{"uuid": "uuid", "boolean": "boolean", "interval": "interval", "inet": "inet"},
-    "bytea": "bytes",
-}
 _JSONB_BYTES = 13
 
 
@@ -140,19 +130,21 @@ def with_values(
     bare = type_.rpartition(".")[2].partition("(")[0]
     if (labels := _labels(type_, objects)) is not None:
         return distribution.model_copy(update={"kind": "enum", "labels": labels})
-    if (kind := _KINDS.get(bare) or _ELEMENTS.get(bare)) is not None:
+    if (kind := _KINDS.get(bare)) is not None:
         return distribution.model_copy(update={"kind": kind})
     if (bits := _BITS.match(type_)) is not None:
         count = int(bits["count"] or 1)
         numbers = range(min(2 ** min(count, 16), 4 * _LISTED_COUNT))
         texts = tuple(f"{number:b}".zfill(count)[-count:] for number in numbers)
         return distribution.model_copy(update={"bounds": texts})
-    if bare not in _LISTED:
-        return distribution
-    [pattern] = _LISTED[bare]
-    count = pattern.count("%")
-    texts = tuple(pattern % ((n,) * count) for n in range(1, 1 + _LISTED_COUNT))
-    return distribution.model_copy(update={"bounds": tuple(dict.fromkeys(texts))})
+    known = [text for n in range(1, 1 + _LISTED_COUNT) if (text := text_of(bare, n)) is not None]
+    return distribution.model_copy(update={"bounds": tuple(dict.fromkeys(known))})
+
+
+def text_of(type_: str, number: int = 1) -> str | None:
+    """Return a value of a type, another one for another number if there are several."""
+    pattern = _VALUES.get(type_)
+    return None if pattern is None else pattern % ((number,) * pattern.count("%"))
 
 
 def _of_elements(
@@ -167,7 +159,7 @@ def _of_elements(
     objects = list(objects)
     named = type_.removesuffix("[]") if distribution.kind == "array" else _subtype(type_, objects)
     bare = named.partition("(")[0]
-    known = Distribution(kind=_ELEMENTS.get(bare, "other"), distinct=100)
+    known = Distribution(kind=_KINDS.get(bare, "other"), distinct=100)
     if known.kind == "other":
         known = with_values(named, known, objects)
     if known.kind == "other" and not known.bounds:

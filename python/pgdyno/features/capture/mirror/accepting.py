@@ -23,6 +23,8 @@ from pgdyno.features.capture.model import (
     Statement,
 )
 from pgdyno.features.capture.reading.casts import forms_of, type_in_use
+from pgdyno.features.capture.schema import KIND_OF_TYPE
+from pgdyno.features.capture.typical import text_of
 from pgdyno.server.connect import Connection
 
 # How often other values are tried.
@@ -37,55 +39,6 @@ _CANDIDATES = (
 )
 _PLACE = re.compile(r"parameter \$(\d+)")
 _NUMBER = re.compile(r"\$(\d+)")
-# A value of each type that has no column in the tables of a statement.
-_NEUTRAL = {
-    "interval": "1 day",
-    "inet": "10.0.0.1",
-    "cidr": "10.0.0.0/8",
-    "macaddr": "08:00:2b:01:02:03",
-    "point": "(0,0)",
-    "box": "(1,1),(0,0)",
-    "circle": "<(0,0),1>",
-    "polygon": "((0,0),(1,1),(1,0))",
-    "hstore": '"a"=>"1"',
-    "json": "{}",
-    "jsonb": "{}",
-    "jsonpath": "$",
-    "tsquery": "a",
-    "tsvector": "a",
-    "uuid": "00000000-0000-4000-8000-000000000000",
-    "boolean": "true",
-    "date": "2020-01-01",
-    "timestamp without time zone": "2020-01-01 00:00:00",
-    "timestamp with time zone": "2020-01-01 00:00:00+00",
-    "time without time zone": "12:00:00",
-    "int4range": "[1,10)",
-    "int8range": "[1,10)",
-    "numrange": "[1,10)",
-    "daterange": "[2020-01-01,2020-02-01)",
-    "tsrange": "[2020-01-01,2020-02-01)",
-    "tstzrange": "[2020-01-01,2020-02-01)",
-    "bytea": "\\x00",
-    "xml": "<a/>",
-    "ltree": "a",
-    "lquery": "*",
-    "vector": "[0]",
-    "regclass": "pg_catalog.pg_class",
-    "regconfig": "simple",
-    "regdictionary": "simple",
-    "regtype": "integer",
-    "name": "a",
-    "text": "a",
-    "character varying": "a",
-    "character": "a",
-    '"char"': "A",
-    "smallint": "1",
-    "integer": "1",
-    "bigint": "1",
-    "numeric": "1",
-    "real": "1",
-    "double precision": "1",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +169,7 @@ def other_values(
             and not any(place in step.not_null for step in steps)
             and (
                 (turn > 1 and number in forms.nullables)
-                or (turn == TURNS and kind in _KINDS["text"])
+                or (turn == TURNS and KIND_OF_TYPE.get(kind) == "text")
             )
         ):
             values[place] = Constant(value=None)
@@ -228,23 +181,17 @@ def other_values(
 
 
 def _neutral(kind: str) -> str | None:
-    if kind.endswith("[]"):
+    if kind.endswith(("[]", "multirange")):
         return "{}"
-    if kind.endswith("multirange"):
-        return "{}"
-    return _NEUTRAL.get(kind, "empty" if kind.endswith("range") else None)
+    return text_of(kind) or ("empty" if kind.endswith("range") else None)
 
 
-_KINDS = {
-    "integer": ("smallint", "integer", "bigint", "numeric", "real", "double precision"),
-    "numeric": ("numeric", "real", "double precision"),
-    "real": ("numeric", "real", "double precision"),
-    "text": ("text", "character varying", "character", "name"),
-    "timestamptz": ("timestamp with time zone", "timestamp without time zone", "date"),
-    "timestamp": ("timestamp with time zone", "timestamp without time zone", "date"),
-    "date": ("timestamp with time zone", "timestamp without time zone", "date"),
-    "boolean": ("boolean",),
-    "uuid": ("uuid",),
+# Kinds of values that a parameter of another kind takes, too.
+_TAKEN = {
+    "integer": ("integer", "numeric", "real"),
+    **dict.fromkeys(("numeric", "real"), ("numeric", "real")),
+    **dict.fromkeys(("timestamptz", "timestamp", "date"), ("timestamptz", "timestamp", "date")),
+    **{kind: (kind,) for kind in ("text", "boolean", "uuid")},
 }
 
 
@@ -252,16 +199,17 @@ def _fits(source: Source, kind: str, columns: Mapping[tuple[str, str], str]) -> 
     """Return whether the values of a source are of a type. Args: columns, their types."""
     if isinstance(source, ListOf):
         return kind.endswith("[]")
+    own = KIND_OF_TYPE.get(kind, "other")
     if isinstance(source, Constant):
-        return source.value is None or kind in _KINDS["text"]
+        return source.value is None or own == "text"
     if isinstance(source, Drawn):
-        return kind in _KINDS.get(source.distribution.kind, ())
+        return own in _TAKEN.get(source.distribution.kind, ())
     if isinstance(source, Now):
-        return kind in _KINDS["timestamptz"]
+        return own in _TAKEN["timestamptz"]
     if isinstance(source, OfColumn):
         other = columns.get((source.table, source.column), kind)
-        families = [family for family in _KINDS.values() if kind in family]
-        is_other = other != kind and other in _NEUTRAL and kind in _NEUTRAL
+        is_other = other != kind and text_of(other) is not None and text_of(kind) is not None
         # Every value has a text.
-        return not is_other or kind in _KINDS["text"] or any(other in own for own in families)
+        both = {own, KIND_OF_TYPE.get(other, "")}
+        return not is_other or own == "text" or any(both <= {*taken} for taken in _TAKEN.values())
     return isinstance(source, Fresh | Linear)

@@ -17,7 +17,7 @@ from pgdyno.features.capture.reading.column_statistics import RawColumn
 from pgdyno.features.capture.reading.log_calls import Value
 from pgdyno.features.capture.reading.observed import FloatArray, Observed, number_of
 from pgdyno.features.capture.reading.stand_ins import StandIns
-from pgdyno.features.capture.schema import ColumnShape
+from pgdyno.features.capture.schema import KIND_OF_TYPE, ColumnShape
 
 # Fewer values than five times this do not show how the keys of a column are used.
 _INSTANCES_MIN = 10
@@ -35,23 +35,8 @@ _SYSTEM_NAME = re.compile(r"pg_[a-z_]+")
 _BOOLEANS = frozenset(("t", "f", "true", "false"))
 TIMES = ("date", "timestamp", "timestamptz")
 _TEXTS = ("", "text", "character varying", "character", "unknown")
-_KIND_OF_CAST: dict[str, ValueKind] = {
-    "smallint": "integer",
-    "integer": "integer",
-    "bigint": "integer",
-    "real": "real",
-    "double precision": "real",
-    "boolean": "boolean",
-    "timestamp without time zone": "timestamp",
-    "timestamp with time zone": "timestamptz",
-    "numeric": "numeric",
-    "date": "date",
-    "interval": "interval",
-    "uuid": "uuid",
-    "bytea": "bytes",
-    "json": "json",
-    "jsonb": "json",
-}
+# A text may have any type.
+_KIND_OF_CAST = {name: kind for name, kind in KIND_OF_TYPE.items() if kind != "text"}
 
 
 def access_of(

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from math import ceil
 
-from pgdyno.engine.distribution import Distribution, Hot, Spread, ValueKind
+from pgdyno.engine.distribution import Distribution, Hot, Spread
 from pgdyno.features.capture.model import (
     Constant,
     Drawn,
@@ -51,23 +51,14 @@ from pgdyno.features.capture.reading.never_null import is_optional, may_be_null,
 from pgdyno.features.capture.reading.parameter_uses import Parameter
 from pgdyno.features.capture.reading.parsed import Parsed
 from pgdyno.features.capture.reading.whole_keys import NULL, with_whole_keys
-from pgdyno.features.capture.schema import ColumnShape, SchemaObject, domains_by_type
+from pgdyno.features.capture.schema import (
+    KIND_OF_TYPE,
+    ColumnShape,
+    SchemaObject,
+    domains_by_type,
+)
 
 _TIME_KINDS = ("date", "timestamp", "timestamptz")
-_KIND_OF_TYPE: dict[str, ValueKind] = {
-    **dict.fromkeys(("smallint", "integer", "bigint"), "integer"),
-    **dict.fromkeys(("real", "double precision"), "real"),
-    **dict.fromkeys(("text", "character varying", "character", "name", "unknown"), "text"),
-    **dict.fromkeys(("json", "jsonb"), "json"),
-    "numeric": "numeric",
-    "boolean": "boolean",
-    "date": "date",
-    "timestamp without time zone": "timestamp",
-    "timestamp with time zone": "timestamptz",
-    "uuid": "uuid",
-    "bytea": "bytes",
-    "interval": "interval",
-}
 _FAMILIES = {
     **dict.fromkeys(("integer", "real", "numeric"), "number"),
     **dict.fromkeys((*_TIME_KINDS, "interval"), "time"),
@@ -493,7 +484,7 @@ class Sources(KeyFamilies):
     def _by_type(self, described: Described, number: int, type_: str) -> Source:
         """Return something of the type of a parameter that no column explains."""
         self.assumed.setdefault(described.statement.id, f"${number}: {type_ or 'not known'}")
-        kind = _KIND_OF_TYPE.get(type_.removesuffix("[]").partition("(")[0], "other")
+        kind = KIND_OF_TYPE.get(type_.removesuffix("[]").partition("(")[0], "other")
         if kind in _TIME_KINDS:
             return Now()
         made: Source = Constant(value=None)
@@ -545,7 +536,7 @@ def _may_be(type_: str, column: str) -> bool:
 
     In `at + make_interval(secs => $1)` or `jsonb_set(own, path, value, $1)` it may not.
     """
-    kinds = [_KIND_OF_TYPE.get(own.removesuffix("[]").partition("(")[0]) for own in (type_, column)]
+    kinds = [KIND_OF_TYPE.get(own.removesuffix("[]").partition("(")[0]) for own in (type_, column)]
     first, other = (_FAMILIES.get(kind or "", "") for kind in kinds)
     if not type_ or column.endswith("range"):
         return True
@@ -565,7 +556,7 @@ def _is_constant(parsed: Parsed, number: int, type_: str, column: ColumnShape | 
     If the program numbers in another order than that of the text, it may be a value, too. Then its
     amount is not known anyway.
     """
-    kind = _KIND_OF_TYPE.get(type_, column.distribution.kind if column and not type_ else "other")
+    kind = KIND_OF_TYPE.get(type_, column.distribution.kind if column and not type_ else "other")
     return kind == "integer" and number >= first_constant(parsed.text)
 
 
