@@ -159,8 +159,10 @@ def test_a_view_with_the_name_of_a_table_is_not_read(database: Target, pgdyno: C
         "CREATE POLICY one ON pgbench_branches USING (look(1) > 0)",
         "CREATE RULE more AS ON UPDATE TO pgbench_branches DO ALSO SELECT look(1)",
         "ALTER TABLE pgbench_branches ADD CHECK (bid > look(0))",
+        "CREATE TABLE far (bid int REFERENCES pgbench_branches ON DELETE CASCADE);"
+        " ALTER TABLE far OWNER TO forger",
     ],
-    ids=["trigger", "index", "policy", "rule", "check"],
+    ids=["trigger", "index", "policy", "rule", "check", "foreign key"],
 )
 def test_tables_with_code_of_another_user_do_not_count_as_marked(
     database: Target, pgdyno: Command, code: str
@@ -179,7 +181,8 @@ def test_tables_with_code_of_another_user_do_not_count_as_marked(
         )
         for thing in ("TABLE pgbench_branches", "FUNCTION act()", "FUNCTION look(int)"):
             run_sql(database, f"ALTER {thing} OWNER TO forger")
-        run_sql(database, code)
+        for statement in code.split("; "):
+            run_sql(database, statement)
         said = pgdyno("bench", *QUICK, *here)
         assert said.code == 1, said.err
         assert "pgbench_branches" in said.error

@@ -237,8 +237,9 @@ def foreign_code(connection: Connection, oids: Sequence[int]) -> list[tuple[str,
     """Return the tables (schema, name), of these and their children, that have code of others.
 
     Code: a function, operator or type that a trigger, rule, policy, constraint, default, index or
-    statistics object of the table names. It would run with the rights of this role. Of others: its
-    owner is neither a role whose rights we have, nor a superuser. A foreign table is code as well.
+    statistics object of the table names, or a table with a foreign key to it. It would run with the
+    rights of this role. Of others: its owner is neither a role whose rights we have, nor a
+    superuser. A foreign table is code as well.
     """
     rows = connection.execute(_FOREIGN_CODE, [list(oids)]).fetchall()
     return [(str(schema), str(name)) for schema, name in rows]
@@ -295,6 +296,9 @@ _FOREIGN_CODE: LiteralString = (
     "  LEFT JOIN pg_type t ON d.refclassid = 'pg_type'::regclass AND t.oid = d.refobjid"
     "  LEFT JOIN pg_opclass c ON d.refclassid = 'pg_opclass'::regclass AND c.oid = d.refobjid"
     "  WHERE p.family IN (SELECT oid FROM family)"
+    # What a foreign key deletes or changes in another table fires triggers there.
+    "  UNION SELECT k.confrelid, r.relowner FROM pg_constraint k JOIN pg_class r"
+    "  ON r.oid = k.conrelid WHERE k.contype = 'f' AND k.confrelid IN (SELECT oid FROM family)"
     "  UNION SELECT p.family, r.relowner FROM parts p JOIN pg_class r ON r.oid = p.family"
     "  WHERE p.family IN (SELECT oid FROM family)"
     "  AND (r.relkind = 'f' OR p.class = 'pg_rewrite'::regclass AND r.relkind IN ('r', 'p')))"
