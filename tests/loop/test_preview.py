@@ -12,6 +12,7 @@ from pgdyno.designs import design_of
 from pgdyno.loop.preview import least_ns as least_ns_of
 from pgdyno.loop.preview import preview, warnings_before
 from pgdyno.spec.experiment import (
+    BenchDesign,
     CompareDesign,
     Experiment,
     PgbenchDataset,
@@ -58,6 +59,23 @@ def test_a_budget_is_called_too_small_only_below_the_least_time_of_its_rounds() 
         design = CompareDesign(budget=f"{budget_ns // 1_000_000}ms")
         warned = list(warnings_before(asked.with_fields(design=design), design_of(asked)))
         assert any("too small for a verdict" in text for text in warned) == is_warned, warned
+
+
+def test_a_queue_for_few_rows_is_told_before_the_load() -> None:
+    for builtin, clients, is_told in (
+        ("tpcb-like", 30, True),
+        ("tpcb-like", 20, False),
+        ("simple-update", 30, False),
+    ):
+        asked = Experiment(
+            name="queue",
+            server=Server(scratch=Scratch(version="15")),
+            dataset=PgbenchDataset(scale=20),
+            workload=Workload(scripts=(Script(builtin=builtin),), clients=clients),
+            design=BenchDesign(),
+        )
+        told = [text for text in warnings_before(asked, design_of(asked)) if "branches" in text]
+        assert bool(told) == is_told, told
 
 
 @needs.POSTGRESQL_15

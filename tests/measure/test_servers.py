@@ -62,12 +62,12 @@ Open = Callable[..., ByPlace]
 pytestmark = pytest.mark.pg
 
 
-def asked(*variants: str | Variant, server: Server | None = None) -> Experiment:
+def asked(*variants: str | Variant, server: Server | None = None, idle: int = 0) -> Experiment:
     return Experiment(
         name="servers",
         server=server or Server(scratch=Scratch(version="15")),
         dataset=PgbenchDataset(scale=1) if server is None else ExistingDataset(),
-        workload=Workload(scripts=(Script(builtin="select-only"),), clients=2),
+        workload=Workload(scripts=(Script(builtin="select-only"),), clients=2, idle=idle),
         variant=tuple(variant_from(v) if isinstance(v, str) else v for v in variants),
         design=CompareDesign() if variants else BenchDesign(),
     )
@@ -227,6 +227,13 @@ def test_the_load_reaches_the_server_through_the_pooler(
     servers.ready(0)
     with pytest.raises(ServerError):
         connect(pooled.target, verb="test")
+
+
+def test_the_pooler_has_room_for_idle_connections(pgbouncer: Path, open_servers: Open) -> None:
+    pooled = open_servers(asked("direct", "pooled: pooler=transaction:3", idle=60)).ready(1)
+    with ExitStack() as connections:
+        for _ in range(62):
+            connections.enter_context(connect(pooled.target, verb="test"))
 
 
 def test_sessions_that_our_pooler_keeps_have_reported_when_the_totals_are_read(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from textwrap import shorten
 from typing import Any
 
 from pgdyno.analysis.compare_findings import PlanChange
@@ -47,12 +49,20 @@ def confounds(
         if len(step.changes()) > 1:
             names = ", ".join(step.changes())
             yield f"{step.name} changes {names} at once: their effects cannot be separated"
+    changed: dict[tuple[str, int], list[PlanChange]] = defaultdict(list)
     for variant, visits in runs.items():
         for change in between_rounds(visits, name=variant.name):
-            place = f"{change.script}:{change.line}"
-            yield f"{place} changed its plan between rounds of {change.between}"
+            changed[change.script, change.line].append(change)
+    for (script, line), changes in changed.items():
+        first, names = changes[0], ", ".join(change.between for change in changes)
+        words = shorten(first.text, _STATEMENT_WIDTH, placeholder="…")
+        yield (
+            f"{script}:{line} {words} changed its plan between rounds of {names}:"
+            f" {first.was} -> {first.became}"
+        )
 
 
+_STATEMENT_WIDTH = 40
 Plans = dict[tuple[str, int], str]
 
 

@@ -14,6 +14,7 @@ from pgdyno.plan.long_scripts import executions_may_decide, long_ns
 from pgdyno.quantities import counted, duration_text
 from pgdyno.server.dataset_kinds import needed_bytes
 from pgdyno.server.find import find
+from pgdyno.spec.dataset import PgbenchDataset
 from pgdyno.spec.experiment import UNCHANGED, Experiment, Variant
 from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop
 from pgdyno.spec.setting_rules import MAJORS, snapshot
@@ -51,7 +52,8 @@ def preview(experiment: Experiment, design: type[Design[Any]]) -> str:
 
 
 def warnings_before(experiment: Experiment, design: type[Design[Any]]) -> Iterator[str]:
-    """Yield a warning for runs too short to be valid, and for a budget too small for a verdict."""
+    """Yield a warning for what makes runs useless, and for a budget too small for a verdict."""
+    yield from _queue_of_branches(experiment)
     for purpose, (name, length_ns) in design(experiment).clocked_ns().items():
         is_detail = purpose == "detail"
         needed_s = verdicts.NEEDED_S if is_detail else verdicts.NEEDED_S_IN_SWEEP
@@ -71,6 +73,19 @@ def warnings_before(experiment: Experiment, design: type[Design[Any]]) -> Iterat
             f"the budget of {duration_text(budget_ns)} is too small for a verdict, which needs at"
             f" least {design.rounds_needed} rounds, about {duration_text(needed_ns)}; they are"
             " carried out all the same"
+        )
+
+
+def _queue_of_branches(experiment: Experiment) -> Iterator[str]:
+    dataset, workload = experiment.dataset, experiment.workload
+    if not isinstance(dataset, PgbenchDataset) or experiment.design.varies_clients:
+        return
+    names = {script.builtin for script in experiment.all_scripts() if script.weight > 0}
+    clients = workload.working_connections(experiment.clients_max())
+    if "tpcb-like" in names and workload.rate_tps is None and clients > dataset.scale:
+        yield (
+            f"{clients} clients update {counted(dataset.scale, 'row')} of pgbench_branches: the"
+            f" runs measure mostly the queue for row locks; give a scale of at least {clients}"
         )
 
 

@@ -170,7 +170,7 @@ class ScratchServers(Servers):
     def _pooled(self, ready: UnderTest, asked: Pooler, cluster: ScratchCluster) -> UnderTest:
         """Return the server as it is reached through a pooler, started now."""
         assert self._program is not None, "it was looked for before anything was made"
-        clients = self._experiment.clients_max()
+        clients = self._experiment.connections_max()
         self._pooler = PgBouncer(
             cluster,
             self._program,

@@ -91,6 +91,11 @@ _FAILURES: tuple[tuple[str, str | None, str], ...] = (
         "a pooler is in the path: add the parameter to its ignore_startup_parameters, or "
         "connect to the server directly with -h and -p",
     ),
+    (
+        r"no more connections allowed",
+        "08P01",
+        "a pooler is in the path: raise its max_client_conn, or use fewer clients",
+    ),
     (r"does not support SSL", None, "use sslmode=prefer or sslmode=disable"),
 )
 

@@ -43,6 +43,8 @@ _OVER_NS = 1_000_000_000
 # Time of a run in addition to its load, without a pilot that shows it. A value that is too short
 # does no harm, because the end of the budget is a last look, too.
 _AROUND_NS = 1_000_000_000
+# From this number of pairs on, the time that is left is known to about a factor of 2.
+_ESTIMATE_PAIRS_MIN = 6
 EXTENDED = (
     "the budget was changed after the start: only the interval that holds at every look is used,"
     " which is wider"
@@ -288,7 +290,7 @@ class Compare(Design[CompareDesign]):
         change = f"{standing.variant.name} {metric} {change_text(comparison.ratio)}"
         if standing.is_settled:
             return f"{change}, decided"
-        if standing.left_ns is None:
+        if standing.left_ns is None or len(standing.ratios) < _ESTIMATE_PAIRS_MIN:
             return f"{change}, cannot tell yet"
         if not standing.is_within_budget:
             needed = duration_text(standing.left_ns)
