@@ -13,11 +13,10 @@ from pgdyno.analysis.compare_findings import (
 )
 from pgdyno.analysis.contrasts import Effect
 from pgdyno.analysis.devices import PLACES, DeviceFindings
-from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.scaling_out import ScalingOut
 from pgdyno.analysis.where_difference import Difference
-from pgdyno.report.documents import where_document
+from pgdyno.report.documents import picked, plain, where_document
 
 Document = dict[str, Any]
 
@@ -28,11 +27,7 @@ def compare_body(findings: ExperimentFindings) -> Document:
     assert compared is not None, "only an experiment with variants has this document"
     contrasts = {contrast.variant: contrast for contrast in compared.contrasts}
     return {
-        "metric": compared.metric,
-        "unit": compared.unit,
-        "reference": compared.reference,
-        "rounds": compared.rounds,
-        "stopped_by": compared.stopped_by,
+        **picked(compared, "metric", "unit", "reference", "rounds", "stopped_by"),
         "variants": [
             _variant(variant, contrasts.get(variant.name))
             | {"devices": _devices(compared.devices, variant.name)}
@@ -41,8 +36,7 @@ def compare_body(findings: ExperimentFindings) -> Document:
         "devices_not_measured": list(compared.devices.not_measured) if compared.devices else [],
         "effects": [_effect(effect) for effect in compared.effects],
         "steps": [_contrast(step) for step in compared.steps],
-        "confounds": list(compared.confounds),
-        "state": list(compared.state),
+        **picked(compared, "confounds", "state"),
         **_scaling_out(compared.scaling_out),
     }
 
@@ -64,13 +58,9 @@ def _variant(variant: VariantFindings, contrast: ContrastFindings | None) -> Doc
         "changes": dict(variant.changes),
         "target": variant.target,
         "cannot_start": variant.cannot_start or None,
-        "runs": variant.runs,
-        "runs_valid": variant.runs_valid,
-        "holds_rate": variant.holds_rate,
-        "weakened_durability": list(variant.weakened),
+        **picked(variant, "runs", "runs_valid", "holds_rate", weakened_durability="weakened"),
         "losses": [loss.as_document() for loss in variant.losses],
-        "cost": _json(variant.cost),
-        "metrics": {name: estimate.to_json() for name, estimate in variant.metrics.items()},
+        **picked(variant, "cost", "metrics"),
         "served": None if variant.served is None else _served(variant.served),
         "where_the_time_goes": where_document(variant.where),
     }
@@ -78,44 +68,37 @@ def _variant(variant: VariantFindings, contrast: ContrastFindings | None) -> Doc
 
 
 def _served(served: VariantMeans) -> Document:
-    return {
-        "clients": served.clients,
-        "latency_max_ms": served.maximum.to_json(),
-        "round_trip_ms": _json(served.round_trip),
-        "completed_by_client_min": _json(served.completed_min),
-        "completed_by_client_max": _json(served.completed_max),
-        "gini": _json(served.gini),
-        "failed": served.failed.to_json(),
-        "server_sessions_max": served.session_count_max,
-        "pooler_cpu_ms": _json(served.pooler_cpu),
-        "server_and_pooler_cpu_ms": _json(served.whole_cpu),
-    }
+    return picked(
+        served,
+        "clients",
+        latency_max_ms="maximum",
+        round_trip_ms="round_trip",
+        completed_by_client_min="completed_min",
+        completed_by_client_max="completed_max",
+        gini="gini",
+        failed="failed",
+        server_sessions_max="session_count_max",
+        pooler_cpu_ms="pooler_cpu",
+        server_and_pooler_cpu_ms="whole_cpu",
+    )
 
 
 def _scaling_out(scaling: ScalingOut | None) -> Document:
     """Return the key of servers with different numbers of workers; nothing for all others."""
     if scaling is None:
         return {}
-
-    law = scaling.law
     return {
         "scaling_out": {
             "variants": [
                 {
-                    "name": of.variant,
-                    "workers": of.worker_count,
-                    "speed_up": _json(of.speed_up),
-                    "efficiency": _json(of.efficiency),
+                    **picked(of, name="variant", workers="worker_count"),
+                    **picked(of, "speed_up", "efficiency"),
                 }
                 for of in scaling.variants
             ],
             "law": None
-            if law is None
-            else {
-                "one_worker": law.gamma.to_json(),
-                "contention": law.alpha.to_json(),
-                "coherency": law.beta.to_json(),
-            },
+            if scaling.law is None
+            else picked(scaling.law, one_worker="gamma", contention="alpha", coherency="beta"),
         }
     }
 
@@ -126,40 +109,30 @@ def _devices(devices: DeviceFindings | None, name: str) -> Document | None:
     if not own:
         return None
     places = {f"{place}_disk": own[0].places.get(place) for place in PLACES}
-    return places | {key: mean.to_json() for key, mean in own[0].means.items()}
+    return {**places, **plain(own[0].means)}
 
 
 def _contrast(contrast: ContrastFindings) -> Document:
-    ratios = {name: comparison.ratio.to_json() for name, comparison in contrast.comparisons.items()}
+    ratios = {name: plain(compared.ratio) for name, compared in contrast.comparisons.items()}
     noise = dict.fromkeys(contrast.of_noise)
     return {
-        "name": contrast.variant,
-        "against": contrast.reference,
-        "verdict": contrast.deciding.verdict,
-        "sentence": contrast.sentence,
-        "is_settled": contrast.is_settled,
-        "level": contrast.deciding.level_ratio,
-        "margin": contrast.deciding.margin_ratio,
+        **picked(contrast, name="variant", against="reference", verdict="deciding.verdict"),
+        **picked(contrast, "sentence", "is_settled"),
+        **picked(contrast.deciding, level="level_ratio", margin="margin_ratio"),
         "tps_ratio": ratios.get("tps"),
         "latency_p99_ratio": ratios.get("p99"),
         "ratios": ratios | noise,
         "ratios_not_computed_because": dict.fromkeys(noise, OF_NOISE),
         "seconds_left": None if contrast.left_ns is None else contrast.left_ns / 1e9,
         "pairs": [
-            {"round": pair.round, "reference": pair.reference_value, "variant": pair.variant_value}
+            picked(pair, "round", reference="reference_value", variant="variant_value")
             for pair in contrast.pairs
         ],
         "because": contrast.because or None,
         "where_the_difference_lies": _difference(contrast.difference),
         "where_the_difference_lies_not_computed_because": contrast.why_not_split or None,
         "plans_changed": [
-            {
-                "script": change.script,
-                "line": change.line,
-                "statement": change.text,
-                "was": change.was,
-                "became": change.became,
-            }
+            picked(change, "script", "line", statement="text", was="was", became="became")
             for change in contrast.plan_changes
         ],
         **_statements(contrast),
@@ -172,13 +145,8 @@ def _statements(contrast: ContrastFindings) -> Document:
     return {
         "statements": [
             {
-                "script": change.script,
-                "line": change.line,
-                "statement": change.text,
-                "calls": change.calls,
-                "verdict": change.comparison.verdict,
-                "time_ratio": change.comparison.ratio.to_json(),
-                "level": change.comparison.level_ratio,
+                **picked(change, "script", "line", statement="text", calls="calls"),
+                **picked(change.comparison, "verdict", time_ratio="ratio", level="level_ratio"),
                 "plan_was": change.plan_was or None,
                 "plan_became": change.plan_became or None,
             }
@@ -193,7 +161,7 @@ def _difference(difference: Difference | None) -> Document | None:
     return {
         "latency_ms": difference.latency_ms.value,
         "parts": [
-            {"name": part.name, "ms": part.ms.value, "low": part.ms.low, "high": part.ms.high}
+            picked(part, "name", ms="ms.value", low="ms.low", high="ms.high")
             for part in difference.parts
         ],
         "residual_ms": difference.residual_ms,
@@ -201,15 +169,12 @@ def _difference(difference: Difference | None) -> Document | None:
 
 
 def _effect(effect: Effect) -> Document:
-    return {
-        "name": effect.name,
-        "terms": [list(term) for term in effect.terms],
-        "ratio": effect.ratio.to_json(),
-        "p_value": effect.p_value_ratio,
-        "p_adjusted": effect.p_adjusted_ratio,
-        "aliased_with": list(effect.aliased_with),
-    }
-
-
-def _json(estimate: Estimate | None) -> Document | None:
-    return None if estimate is None else estimate.to_json()
+    return picked(
+        effect,
+        "name",
+        "terms",
+        "ratio",
+        p_value="p_value_ratio",
+        p_adjusted="p_adjusted_ratio",
+        aliased_with="aliased_with",
+    )

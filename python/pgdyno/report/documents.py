@@ -6,7 +6,8 @@ A value that does not apply or was not measured is null. Keys of some parts are 
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from pgdyno.analysis.capacity import Capacity
@@ -17,13 +18,37 @@ from pgdyno.analysis.findings import (
     TelemetryFindings,
 )
 from pgdyno.analysis.script_findings import Latency, ScriptFindings
-from pgdyno.analysis.speed_up import SpeedUp
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.analysis.where_types import TypeTime
 from pgdyno.report.blocks import keys_of
 from pgdyno.report.own import own_of_cells, own_shown, sections_by_features
 
 Document = dict[str, Any]
+
+
+def picked(source: object, *names: str, **renamed: str) -> Document:
+    """Return attributes of an object for a document, under their names or under others.
+
+    A path leads through attributes, of which each may be None. Example: `picked(part, "name",
+    low="ms.low")` -> {"name": "core", "low": 0.1}.
+    """
+    paths = {**dict(zip(names, names, strict=True)), **renamed}
+    return {key: plain(_at(source, path)) for key, path in paths.items()}
+
+
+def _at(source: Any, path: str) -> Any:
+    for name in path.split("."):
+        source = None if source is None else getattr(source, name)
+    return source
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: an object with its fields as keys, a tuple as a list."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: plain(held) for key, held in value.items()}
+    return [plain(held) for held in value] if isinstance(value, tuple | list) else value
 
 
 def document_with(findings: ExperimentFindings, body: Document) -> Document:
@@ -35,30 +60,17 @@ def document_with(findings: ExperimentFindings, body: Document) -> Document:
     doubts = [*findings.doubts, *(findings.run.doubts if findings.run is not None else ())]
     return {
         "format": f"pgdyno.{findings.kind}/1",
-        "number": findings.number,
-        "name": findings.name,
-        "pgdyno_version": findings.version,
-        "started_utc": findings.started_utc,
-        "seconds": findings.seconds,
-        "sentence": findings.sentence,
-        "target": findings.facts.target,
-        "durability": {"text": findings.facts.durability, "is_durable": findings.facts.is_durable},
+        **picked(findings, "number", "name", pgdyno_version="version"),
+        **picked(findings, "started_utc", "seconds", "sentence", target="facts.target"),
+        "durability": picked(findings.facts, text="durability", is_durable="is_durable"),
         "facts": dict(findings.facts.rows),
-        "is_complete": findings.is_complete,
-        "runs": findings.runs_total,
-        "runs_valid": findings.runs_valid,
-        **_repeated(findings),
+        **picked(findings, "is_complete", runs="runs_total", runs_valid="runs_valid"),
+        **({"repeated": plain(findings.repeated)} if findings.repeated else {}),
         **body,
         **({} if cells is None else keys_of(cells.blocks)),
         "notes": list(findings.remarks),
-        "warnings": [asdict(doubt) for doubt in doubts],
+        "warnings": plain(doubts),
     }
-
-
-def _repeated(findings: ExperimentFindings) -> Document:
-    """Return the runs that were repeated, if there are any."""
-    runs = [asdict(run) for run in findings.repeated]
-    return {"repeated": runs} if runs else {}
 
 
 def run_body(findings: ExperimentFindings) -> Document:
@@ -78,23 +90,23 @@ def _run(run: RunFindings) -> Document:
     own = own_shown(run)
     return {
         "loop": "closed" if run.open_loop is None else "open",
-        "clients": run.clients,
-        "offered_tps": None if run.open_loop is None else run.open_loop.offered_tps,
-        "duration_seconds": run.timeline.duration_s,
-        "tps": run.tps.to_json(),
-        "transactions": run.counts.transactions,
-        "transactions_committed_all_phases": run.counts.committed_all_phases,
-        "failures": run.counts.failures,
-        "retried": run.counts.retried,
+        **picked(run, "clients", offered_tps="open_loop.offered_tps"),
+        **picked(run, duration_seconds="timeline.duration_s", tps="tps"),
+        **picked(
+            run.counts,
+            "transactions",
+            transactions_committed_all_phases="committed_all_phases",
+            failures="failures",
+            retried="retried",
+        ),
         "latency_ms": latency_document(run.latency),
         "energy_joules_per_transaction": run.timeline.telemetry.energy_joules_per_transaction,
         "telemetry": telemetry_document(run.timeline.telemetry),
         "where_the_time_goes": where_document(run.where),
         "where_the_time_goes_not_computed_because": run.where_not or None,
         "scripts": [_script(script) for script in run.scripts],
-        "client_cpu_seconds": run.counts.engine_cpu_s,
-        "valid": run.is_valid,
-        "connections": None if run.connections is None else asdict(run.connections),
+        **picked(run, client_cpu_seconds="counts.engine_cpu_s", valid="is_valid"),
+        "connections": plain(run.connections),
         **keys_of(tuple(sections_by_features(run))),
         **_offered(run),
         **({} if own is None else keys_of(own.blocks)),
@@ -108,21 +120,17 @@ def _offered(run: RunFindings) -> Document:
         if run.open_loop.backlog_at_end_count is not None:
             document["backlog_at_end_count"] = run.open_loop.backlog_at_end_count
         if run.open_loop.phases:
-            document["phases"] = [asdict(phase) for phase in run.open_loop.phases]
+            document["phases"] = plain(run.open_loop.phases)
     if run.late is not None:
-        document["over_latency_limit"] = {
-            "limit_ms": run.late.limit_ms,
-            "transactions": run.late.late_count,
-            "of": run.late.total_count,
-            "share": run.late.share.to_json(),
-        }
+        document["over_latency_limit"] = picked(
+            run.late, "limit_ms", transactions="late_count", of="total_count", share="share"
+        )
     return document
 
 
 def latency_document(latency: Latency) -> Document:
     """Return mean, percentiles and maximum of a latency in ms."""
-    percentiles = {name: value.to_json() for name, value in latency.percentiles.items()}
-    return {"mean": latency.mean.to_json(), **percentiles, "max": latency.max_ms}
+    return {"mean": plain(latency.mean), **plain(latency.percentiles), "max": latency.max_ms}
 
 
 def telemetry_document(telemetry: TelemetryFindings) -> Document:
@@ -145,42 +153,27 @@ def where_document(where: WhereTheTimeGoes | None) -> Document | None:
     return {
         "latency_ms": where.latency_ms.value,
         "parts": [
-            {
-                "name": part.name,
-                "ms": part.ms.value,
-                "low": part.ms.low,
-                "high": part.ms.high,
-                "how": part.how,
-            }
+            picked(part, "name", ms="ms.value", low="ms.low", high="ms.high", how="how")
             for part in where.parts
         ],
-        "residual_ms": where.residual_ms,
-        "residual_ratio": where.residual_ratio,
-        "residual_low": None if where.residual is None else where.residual.low,
-        "residual_high": None if where.residual is None else where.residual.high,
-        "server_ms": where.server_ms,
-        "server_how": where.server_how,
-        "server_uncounted_ms": where.uncounted_ms,
-        "sampled_server_ms": where.sampled_server_ms,
-        "others_ratio": where.others_ratio,
+        **picked(where, "residual_ms", "residual_ratio"),
+        **picked(where, residual_low="residual.low", residual_high="residual.high"),
+        **picked(where, "server_ms", "server_how", server_uncounted_ms="uncounted_ms"),
+        **picked(where, "sampled_server_ms", "others_ratio"),
         "while_busy": [
             {"wait_event": event, "share_ratio": share} for event, share in where.while_busy
         ],
-        "scheduled": None if where.scheduled is None else asdict(where.scheduled),
+        "scheduled": plain(where.scheduled),
         "parallel_workers": None
         if where.workers is None
-        else {**asdict(where.workers), "waits": dict(where.workers.waits)},
-        "planning_ms": where.planning_ms,
-        "compiling_ms": where.compiling_ms,
+        else {**plain(where.workers), "waits": dict(where.workers.waits)},
+        **picked(where, "planning_ms", "compiling_ms"),
         **_nodes(where),
         "statements": [
             {
                 "script": statement.script or None,
                 "line": statement.line or None,
-                "text": statement.text,
-                "ms": statement.ms.value,
-                "low": statement.ms.low,
-                "high": statement.ms.high,
+                **picked(statement, "text", ms="ms.value", low="ms.low", high="ms.high"),
                 "events": dict(statement.events),
             }
             for statement in where.statements
@@ -194,28 +187,20 @@ def _nodes(where: WhereTheTimeGoes) -> Document:
     if not where.nodes:
         return {}
     return {
-        "nodes": [{**asdict(node), "waits": dict(node.waits)} for node in where.nodes],
+        "nodes": [{**plain(node), "waits": dict(node.waits)} for node in where.nodes],
         "several_shards_ratio": where.several_shards_ratio,
     }
 
 
 def _type_time(kind: TypeTime) -> Document:
     """Return the parts of the time of one transaction type; they sum to `held_ms`."""
+    of = {"core": "core", "wait_events": "waits", "network": "network", "engine": "engine"}
     parts = {
-        name: {"ms": ms.value, "low": ms.low, "high": ms.high}
-        for name, ms in (
-            ("core", kind.core),
-            ("wait_events", kind.waits),
-            ("network", kind.network),
-            ("engine", kind.engine),
-            ("not_explained", kind.residual),
-        )
+        name: picked(getattr(kind, field), ms="value", low="low", high="high")
+        for name, field in (of | {"not_explained": "residual"}).items()
     }
     return {
-        "name": kind.name,
-        "is_background": kind.is_background,
-        "count": kind.count,
-        "held_ms": kind.held.value,
+        **picked(kind, "name", "is_background", "count", held_ms="held.value"),
         "parts": parts,
         "events": dict(kind.events),
     }
@@ -223,13 +208,9 @@ def _type_time(kind: TypeTime) -> Document:
 
 def _script(script: ScriptFindings) -> Document:
     return {
-        "name": script.name,
-        "weight": script.weight,
-        "transactions": script.transactions,
-        "failures": script.failures,
-        "tps": script.tps.to_json(),
+        **picked(script, "name", "weight", "transactions", "failures", "tps"),
         "latency_ms": latency_document(script.latency),
-        "statements": [asdict(statement) for statement in script.statements],
+        "statements": plain(script.statements),
     }
 
 
@@ -239,76 +220,51 @@ def _curve(findings: CurveFindings) -> Document:
         "script": findings.script,
         "levels": [
             {
-                "clients": level.clients,
-                "tps": level.tps.to_json(),
+                **picked(level, "clients", "tps"),
                 **_rate(findings, level.clients),
                 "latency_ms": {
-                    name: value.scaled(1e-6, "ms").to_json()
-                    for name, value in level.latency.items()
+                    name: plain(value.scaled(1e-6, "ms")) for name, value in level.latency.items()
                 },
                 "runs_tps": list(level.runs_tps),
             }
             for level in curve.levels
         ],
         "peak": {
-            "clients": curve.peak.clients,
-            "tps": curve.peak.tps.to_json(),
+            **picked(curve.peak, "clients", "tps"),
             **_rate(findings, curve.peak.clients),
             "is_at_edge": curve.peak.is_at_edge,
         },
         "knee": {
-            "clients": curve.knee.clients,
-            "tps": curve.knee.tps.to_json(),
+            **picked(curve.knee, "clients", "tps"),
             **_rate(findings, curve.knee.clients),
-            "tolerance_ratio": curve.knee.tolerance_ratio,
-            "candidates": [asdict(candidate) for candidate in curve.knee.candidates],
+            **picked(curve.knee, "tolerance_ratio", "candidates"),
         },
-        "beyond": None
-        if curve.degradation is None
-        else {
-            "clients": curve.degradation.clients,
-            "change": curve.degradation.change.to_json(),
-        },
+        "beyond": plain(curve.degradation),
         "limit": findings.limit,
         "variant": findings.variant or None,
         "capacity": None if findings.capacity is None else _capacity(findings.capacity),
-        "cost": None if findings.cost is None else findings.cost.to_json(),
-        "speed_up": None if findings.speed_up is None else _speed_up(findings.speed_up),
+        **picked(findings, "cost", "speed_up"),
     }
 
 
 def _rate(findings: CurveFindings, clients: int) -> Document:
     """Return New-Orders a minute at a level, or nothing if the load is not TPC-C-like."""
     rates = findings.rates
-    return {findings.rate_name: rates[clients].to_json()} if rates else {}
+    return {findings.rate_name: plain(rates[clients])} if rates else {}
 
 
 def _capacity(capacity: Capacity) -> Document:
     unit = capacity.load.unit
     return {
-        unit: capacity.load.to_json(),
-        "end": capacity.end,
-        "rule": capacity.rule,
+        unit: plain(capacity.load),
+        **picked(capacity, "end", "rule"),
         "failed_by": capacity.failed_by or None,
         f"confirmed_{unit}": capacity.confirmed_count,
         "trials": [
             {
                 f"offered_{unit}": trial.offered_count,
-                "achieved_ratio": trial.achieved_ratio,
-                "latency_ms": trial.latency_ms,
+                **picked(trial, "achieved_ratio", "latency_ms"),
             }
             for trial in capacity.trials
         ],
-    }
-
-
-def _speed_up(speed_up: SpeedUp) -> Document:
-    return {
-        "levels": [
-            {"clients": level.clients, "ratio": level.ratio.to_json()} for level in speed_up.levels
-        ],
-        "mean": speed_up.mean.to_json(),
-        "maximum": speed_up.maximum.to_json(),
-        "maximum_clients": speed_up.maximum_clients,
-        "knee_clients": speed_up.knee_clients,
     }
