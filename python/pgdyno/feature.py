@@ -44,6 +44,7 @@ TABLES: Mapping[str, str] = {
     "dataset_kinds": "kind -> server.dataset_kind.DatasetKind",
     "design_models": "kind -> spec.designs.DesignSpec: the table [design] of a spec",
     "designs": "kind -> designs.Kind: planner, answer and forms of a design",
+    "kind_help": "kind of dataset -> cli.kind_help.KindHelp: its options, what help says of it",
     "init_kinds": "kind of dataset -> cli.init_kind.InitKind: what only its `init` needs",
     "results": "verb -> report.result_kind.ResultKind: results that are no experiments",
 }

@@ -6,11 +6,18 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, get_args
 
+import click
 import pytest
+from annotated_types import Ge, Le
 
-from pgdyno.cli import kind_options, program_help
+from pgdyno.cli import program_help
+from pgdyno.cli.kind_help import kind_help
 from pgdyno.cli.main import VERBS
+from pgdyno.cli.option_table import lines_of
+from pgdyno.server.dataset_kinds import KINDS
+from pgdyno.spec.base import Spec
 
 HEAVY = {
     *("asyncio", "duckdb", "email", "importlib.metadata", "jinja2", "multiprocessing", "numpy"),
@@ -60,9 +67,31 @@ def test_a_list_of_results_loads_no_heavy_library_and_not_the_lab(
     assert not {name for name in loaded if name.startswith(LAB)}
 
 
-def test_help_of_a_load_says_of_datasets_what_their_models_say() -> None:
-    written = Path(kind_options.__file__).with_name(kind_options.FILE).read_text()
-    assert written.rstrip() == kind_options.text_of_models(), "make docs writes it"
+def values_of(model: type[Spec], name: str) -> Any:
+    """Return the values that a field can have: its words, or its least and largest number."""
+    field = model.model_fields[name]
+    words = [
+        arg for kind in (field.annotation, *get_args(field.annotation)) for arg in get_args(kind)
+    ]
+    least = [rule.ge for rule in field.metadata if isinstance(rule, Ge)]
+    most = [rule.le for rule in field.metadata if isinstance(rule, Le)]
+    return [word for word in words if isinstance(word, str)] or least + most
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_options_of_a_dataset_are_the_fields_of_its_model(name: str) -> None:
+    kind, said = KINDS[name], kind_help(name)
+    for model, text in ((kind.options, said.options), (kind.loading, said.loading)):
+        settings = {line.field: line.settings for line in lines_of(text)}
+        assert settings.keys() == model.model_fields.keys() - {"kind", "size", "file"}
+        for field, of_option in settings.items():
+            asked = of_option.get("type")
+            if isinstance(asked, click.IntRange):
+                assert values_of(model, field) == [asked.min, asked.max]
+            elif isinstance(asked, click.Choice):
+                assert values_of(model, field) == list(asked.choices)
+            assert of_option.get("is_flag", False) is (model.model_fields[field].annotation is bool)
+    assert bool(said.check) == bool(kind.conditions)
 
 
 def test_help_of_a_load_says_of_programs_what_they_declare() -> None:

@@ -9,10 +9,12 @@ from typing import Any, Literal
 import click
 import pytest
 from click.testing import CliRunner
+from pydantic import Field
 from tests.fixtures.clusters import run_sql
 
 from pgdyno.cli import from_options, init
 from pgdyno.cli import options as verb_options
+from pgdyno.cli.kind_help import KIND_HELP, KindHelp
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.server import dataset as datasets
 from pgdyno.server import dataset_removal
@@ -22,7 +24,6 @@ from pgdyno.server.dataset_kinds import KINDS, needed_bytes
 from pgdyno.server.reset import reset
 from pgdyno.server.target import Target
 from pgdyno.spec.base import Spec
-from pgdyno.spec.dataset import option
 from pgdyno.spec.workload import Script
 
 
@@ -30,7 +31,13 @@ class StarsDataset(Spec):
     """Stars."""
 
     kind: Literal["stars"] = "stars"
-    stars: int = option("--stars", help="Number of stars (default 3).", default=3, ge=1)
+    stars: int = Field(default=3, ge=1)
+
+
+STARS = """
+    Tables
+    --stars N:1..  Number of stars (default 3).
+"""
 
 
 class StarsLoading(Spec):
@@ -72,6 +79,7 @@ class Stars(DatasetKind):
 def stars(monkeypatch: pytest.MonkeyPatch) -> Stars:
     kind = Stars()
     monkeypatch.setitem(KINDS, kind.name, kind)
+    monkeypatch.setitem(KIND_HELP, kind.name, KindHelp(options=STARS))
     return kind
 
 

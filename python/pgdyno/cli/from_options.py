@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from pgdyno.cli import output
 from pgdyno.cli.dataset_options import given_of, read_options
-from pgdyno.cli.kind_options import option_fields
+from pgdyno.cli.kind_help import kind_help, option_fields
 from pgdyno.cli.script_options import pairs_of, protocol_of, scripts_of
 from pgdyno.cli.unused_options import refuse_without_effect
 from pgdyno.engine.engine_facts import BuiltinFacts, engine_facts
@@ -402,10 +402,9 @@ def dataset_of(options: dict[str, Any], scripts: Sequence[Script] = ()) -> Datas
                 " tables.",
                 hint=f"use {', '.join(sizes)}",
             )
-    return cast(
-        Dataset,
-        read_options(kind.options, {**kind.scratch_options, **given_of(kind.options, own)}, **more),
-    )
+    table = kind_help(kind.name).options
+    usual = {**kind.scratch_options, **given_of(table, own)}
+    return cast(Dataset, read_options(kind.options, table, usual, **more))
 
 
 def _clients(options: dict[str, Any], scripts: Sequence[Script], dataset: Dataset) -> int:

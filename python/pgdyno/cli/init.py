@@ -11,9 +11,9 @@ from typing import Any, cast
 import click
 
 from pgdyno.cli import options, output, wanted
-from pgdyno.cli.headings import LOADING, TABLES, Verb
+from pgdyno.cli.headings import Verb
 from pgdyno.cli.init_kind import INIT_KINDS, ComparedCopy
-from pgdyno.cli.kind_options import decorator_of, kind_help
+from pgdyno.cli.kind_help import kind_help
 from pgdyno.cli.load_options import HOSTS_HELP
 from pgdyno.cli.option_table import table
 from pgdyno.cli.unused_options import refuse_without_effect
@@ -67,7 +67,7 @@ def command_for(name: str) -> Verb:
     load.__doc__ = (
         INIT_KINDS[name].help
         if name in INIT_KINDS
-        else f"""Load the {kind.name} tables into your own server, and mark them as made by pgdyno.
+        else f"""Load the {name} tables into your own server, and mark them as made by pgdyno.
 
     Tables with the mark are replaced, other tables are never touched. After an interruption, the
     same command continues where the load stopped.
@@ -76,18 +76,18 @@ def command_for(name: str) -> Verb:
     decorators = (
         *(INIT_KINDS[name].options() if name in INIT_KINDS else ()),
         options.connection,
-        decorator_of(kind.options, TABLES),
+        table(kind.options),
         table(f"""
             Loading
-            -j --load-jobs N:1..64 *  Number of connections that load {kind.jobs_help}
+            -j --load-jobs N:1..64 *  Number of connections that load {kind.jobs}
             --hosts HOSTS  {HOSTS_HELP}
         """),
-        decorator_of(kind.loading, LOADING),
+        table(kind.loading),
         table("""
             Loading
             --restart *  Discard an interrupted load and start again.
         """),
-        *([_no_check] * kind.has_conditions),
+        *([_no_check] * bool(kind.check)),
         table("""
             Loading
             --skip-space-check  Load even if the disk seems too small.
@@ -103,7 +103,7 @@ def command_for(name: str) -> Verb:
     for decorator in reversed(decorators):
         load = decorator(load)
     named = "init" if name == DEFAULT else name
-    return click.command(named, cls=Verb, short_help=f"Load the {kind.name} tables.")(load)
+    return click.command(named, cls=Verb, short_help=f"Load the {name} tables.")(load)
 
 
 def _others(kind: str) -> str:
@@ -152,9 +152,10 @@ def _run(kind: DatasetKind, given: dict[str, Any]) -> int:
     if given["quiet"]:
         output.be_quiet()
     named = {"file": given["file"]} if kind.name in INIT_KINDS else {}
-    dataset = cast(Dataset, read_options(kind.options, given, **named))
+    tables = kind_help(kind.name)
+    dataset = cast(Dataset, read_options(kind.options, tables.options, given, **named))
     kind = kind_of(dataset)
-    loading = read_options(kind.loading, given)
+    loading = read_options(kind.loading, tables.loading, given)
     how = Loading(jobs=given["load_jobs"] or 0, loading=loading, keep_unfinished=True)
     if given["print_sql"]:
         because = "--print-sql prints statements and ends"

@@ -54,13 +54,12 @@ connections = table(
         Number of idle connections, in addition to those of the clients (default 0).
     --active --connections N:1..
         Number of connections that the clients share (default: one per client).
-    --connect-rate N  Highest number of new connections per second (default: no limit).
+    --connect-rate N:float  Highest number of new connections per second (default: no limit).
     -C --connect  Open a new connection for each transaction.
     --servers-in-turns
         Load all servers of -h a,b,c: each new connection goes to the next server. Without this
         option the list is for failover: all connections go to one server.
     """,
-    connect_rate={"type": float},
 )
 HOSTS_HELP = (
     "Hosts that make the load: a,b,c (by ssh), tls://SCHEDULER:8786 (Dask), or local:N (N workers"

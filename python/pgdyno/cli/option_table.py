@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -32,17 +33,35 @@ def table(text: str, **further: Mapping[str, Any]) -> Decorator:
         --crash (only) N:1..  Repeat only the crash with this number.
 
     After its names an option may have: click's name of the parameter in brackets; a value, which is
-    a word (TIME), a range of numbers (N:1..1000, N:1.., N:0.5..), or words to choose from
-    (kill|power); "..." if it can be repeated; a default (=8); and "*" if a first user needs it. An
-    option without a value is a flag. further: more arguments of click, by the parameter's name.
+    a word (TIME), a range of numbers (N:1..1000, N:1.., N:0.5..), any number (N:float), or words to
+    choose from (kill|power); "..." if it can be repeated; a default (=8); and "*" if a first user
+    needs it. An option without a value is a flag. further: more arguments of click, by the
+    parameter's name.
     """
-    heading, decorators = "", []
+    return together(*(line.decorator(further.get(line.field, {})) for line in lines_of(text)))
+
+
+@dataclass(frozen=True, slots=True)
+class OptionLine:
+    """An option of a table. `field`: click's name of the parameter; `settings`: as for click."""
+
+    names: tuple[str, ...]
+    field: str
+    settings: Mapping[str, Any]
+
+    def decorator(self, further: Mapping[str, Any]) -> Decorator:
+        """Return the decorator that adds the option, with more arguments of click."""
+        return click.option(*self.names, cls=Headed, **{**self.settings, **further})
+
+
+def lines_of(text: str) -> Iterator[OptionLine]:
+    """Yield the options of a table."""
+    heading = ""
     for entry in filter(None, re.split(r"^(?=\S)", dedent(text).strip(), flags=re.MULTILINE)):
         if entry.startswith("-"):
-            decorators.append(_option(heading, entry, further))
+            yield _line(heading, entry)
         else:
             heading = entry.strip()
-    return together(*decorators)
 
 
 def together(*decorators: Decorator) -> Decorator:
@@ -56,13 +75,13 @@ def together(*decorators: Decorator) -> Decorator:
     return add
 
 
-def _option(heading: str, entry: str, further: Mapping[str, Mapping[str, Any]]) -> Decorator:
+def _line(heading: str, entry: str) -> OptionLine:
     head, words = re.split(r"  +|\n", entry, maxsplit=1)
     names = [word.strip("()") for word in head.split() if word.startswith(("-", "("))]
     long_name = next((name for name in names if name.startswith("--")), names[0])
     own = names[-1] if "(" in head else long_name.lstrip("-").replace("-", "_")
-    given = {"help": " ".join(words.split()), **dict(_settings(head)), **further.get(own, {})}
-    return click.option(*names, cls=Headed, heading=heading, **given)
+    settings = {"heading": heading, "help": " ".join(words.split()), **dict(_settings(head))}
+    return OptionLine(tuple(names), own, settings)
 
 
 def _settings(head: str) -> Iterator[tuple[str, Any]]:
@@ -80,6 +99,9 @@ def _settings(head: str) -> Iterator[tuple[str, Any]]:
             if match := _RANGE.fullmatch(word):
                 yield "type", _range(match[2], match[3])
                 yield "metavar", match[1]
+            elif word.endswith(":float"):
+                yield "type", float
+                yield "metavar", word.removesuffix(":float")
             elif "|" in word and not word.isupper():
                 yield "type", click.Choice(word.strip("|").split("|"))
             elif word in _PATHS:

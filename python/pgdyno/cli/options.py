@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from pgdyno.cli import output
-from pgdyno.cli.headings import SERVER, TABLES, Operand
-from pgdyno.cli.kind_options import decorator_of, kind_help
-from pgdyno.cli.option_table import Decorator, table, together
+from pgdyno.cli.headings import SERVER, Operand
+from pgdyno.cli.kind_help import kind_help
+from pgdyno.cli.option_table import Decorator, lines_of, table, together
 from pgdyno.errors import SpecError, StoreError
 from pgdyno.redaction import redacted_output
 from pgdyno.server.dataset_kinds import KINDS
@@ -113,14 +113,11 @@ def dataset(command: Any) -> Any:
     """
     seen = {"seed", "fraction"}
     decorators = []
-    for name in KINDS:
-        declared = kind_help(name).options
-        decorators.append(
-            decorator_of(
-                declared, TABLES, without=frozenset(seen), may_be_first=name == next(iter(KINDS))
-            )
-        )
-        seen |= {option.field for option in declared}
+    for place, name in enumerate(KINDS):
+        for line in lines_of(kind_help(name).options):
+            if line.field not in seen:
+                decorators.append(line.decorator({"first": False} if place else {}))
+                seen.add(line.field)
     return together(*decorators)(command)
 
 

@@ -31,7 +31,10 @@ FEATURES = (
             )
         },
         parts={"verb_help": "help:"},
-        tables={"dataset_kinds": {"tpcc": "tables:TPCC"}},
+        tables={
+            "dataset_kinds": {"tpcc": "tables:TPCC"},
+            "kind_help": {"tpcc": "help:TABLES"},
+        },
     ),
     Feature(
         name="capture",
@@ -48,6 +51,7 @@ FEATURES = (
         tables={
             "dataset_kinds": {"capture": "tables:CAPTURED"},
             "init_kinds": {"capture": "init_capture:INIT"},
+            "kind_help": {"capture": "help:TABLES"},
         },
     ),
     Feature(
@@ -59,6 +63,7 @@ FEATURES = (
         parts={"losses": "price:", "verb_help": "help:"},
         tables={
             "dataset_kinds": {"ledger": "ledger.tables:LEDGER"},
+            "kind_help": {"ledger": "help:TABLES"},
             "results": {"crash": "result_kind:CRASHES"},
         },
     ),

@@ -40,8 +40,6 @@ class DatasetKind(ABC):
     """Tables that have no primary key."""
     size_option: ClassVar[str]
     """The option for the size."""
-    jobs_help: ClassVar[str] = "(default 2)."
-    """Default and effect of `--load-jobs`: the end of its help."""
     kept_options: ClassVar[tuple[str, ...]] = ()
     """Engine options (numbers) that a continued load takes from the interrupted load."""
 
@@ -52,8 +50,6 @@ class DatasetKind(ABC):
     """Queries for rows that contradict each other, used after every load and every run."""
     conditions_of_load: ClassVar[tuple[ConsistencyRule, ...]] = ()
     """Conditions on rows that no run changes."""
-    check_help: ClassVar[str] = ""
-    """What `pgdyno check` examines, for its help."""
     part_word: ClassVar[str] = ""
     """What a part of the data is, for which conditions count violations."""
 

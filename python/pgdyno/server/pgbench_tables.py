@@ -24,10 +24,6 @@ class Pgbench(DatasetKind):
     size_option = "scale"
     scratch_options: ClassVar[Mapping[str, Any]] = {"scale": 10}
     kept_options = ("range_rows",)  # The number of connections may change, the ranges may not.
-    jobs_help = (
-        "(default 1; 2 for partitions). With at least 2, ranges of accounts are loaded in parallel."
-        " VACUUM freezes them afterwards, which is more work for the server."
-    )
 
     accounts_per_scale = 100_000
     # Header 24, aid, bid, abalance 12, filler 1 + 84, aligned to 8.

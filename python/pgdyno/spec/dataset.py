@@ -1,6 +1,6 @@
-"""Which data the load runs on: one model for each kind of dataset, and the options of `init`.
+"""Which data the load runs on: one model for each kind of dataset, and how `init` loads it.
 
-A field made by `option` is also an option of the command line, with its name, help and range.
+`cli/kind_help.py` and the features have the options of the command line for these fields.
 """
 
 from __future__ import annotations
@@ -16,61 +16,18 @@ from pgdyno.spec.units import scale_for
 _STEPS = "dtgGvpf"
 
 
-def option(
-    *names: str,
-    help: str,
-    default: Any = None,
-    metavar: str = "",
-    first: bool = False,
-    **rules: Any,
-) -> Any:
-    """Return a field that is also an option of the command line under `names`.
-
-    Args: names, such as "-s", "--scale"; metavar, for a text; first, whether --help
-    shows it; rules, pydantic's (ge, le).
-    """
-    extra: dict[str, Any] = {"option": list(names), "metavar": metavar, "first": first}
-    return Field(default=default, description=help, json_schema_extra=extra, **rules)
-
-
-_UNLOGGED = option("--unlogged-tables", help="Create tables without WAL.", default=False)
-_FOREIGN_KEYS = option("--foreign-keys", help="Add foreign keys between the tables.", default=False)
-
-
 class PgbenchDataset(Spec):
     """The tables of pgbench."""
 
     kind: Literal["pgbench"] = "pgbench"
-    scale: int = option(
-        "-s",
-        "--scale",
-        help="Scale factor, 100,000 accounts and 15 MB each (default 10; for init 1).",
-        default=1,
-        ge=1,
-        le=2**31 - 1,
-        first=True,
-    )
+    scale: int = Field(default=1, ge=1, le=2**31 - 1)
     size: str | None = Field(default=None, exclude=True)
     """Approximate size instead of `scale`, such as "200GB" or "2xRAM"."""
-    fillfactor: int | None = option(
-        "-F",
-        "--fillfactor",
-        help="Fill factor of the tables in percent (default 100).",
-        ge=10,
-        le=100,
-    )
-    unlogged: bool = _UNLOGGED
-    foreign_keys: bool = _FOREIGN_KEYS
-    partitions: int = option(
-        "--partitions",
-        help="Number of partitions of pgbench_accounts (default 0).",
-        default=0,
-        ge=0,
-        le=2**31 - 1,
-    )
-    partition_method: Literal["range", "hash"] = option(
-        "--partition-method", help="Partitioning method (default range).", default="range"
-    )
+    fillfactor: int | None = Field(default=None, ge=10, le=100)
+    unlogged: bool = False
+    foreign_keys: bool = False
+    partitions: int = Field(default=0, ge=0, le=2**31 - 1)
+    partition_method: Literal["range", "hash"] = "range"
 
     @model_validator(mode="before")
     @classmethod
@@ -118,64 +75,21 @@ def _distribute(given: str | None) -> str | None:
 class PgbenchLoading(Spec):
     """How `init` loads the tables of pgbench."""
 
-    steps: Annotated[str | None, AfterValidator(_steps)] = option(
-        "-I",
-        "--init-steps",
-        help="Steps to run, in the given order: d(rop) t(ables) g(enerate) G(enerate on the"
-        " server) v(acuum) p(rimary keys) f(oreign keys), as in pgbench.",
-        metavar="STEPS",
-    )
-    distribute: Annotated[str | None, AfterValidator(_distribute)] = option(
-        "--distribute",
-        help="Distribute the tables over the nodes of citus or greenplum, by account (:aid,"
-        " default) or by branch (:bid).",
-        metavar="SERVER[:COLUMN]",
-    )
+    steps: Annotated[str | None, AfterValidator(_steps)] = None
+    distribute: Annotated[str | None, AfterValidator(_distribute)] = None
 
 
 class TpccDataset(Spec):
     """The tables of the TPC-C-like workload."""
 
     kind: Literal["tpcc"] = "tpcc"
-    warehouses: int = option(
-        "-W",
-        "--warehouses",
-        help="Number of warehouses, about 100 MB each (default 1).",
-        default=1,
-        ge=1,
-        le=1_000_000,
-        first=True,
-    )
-    seed: int = option(
-        "--seed",
-        help="Seed of the data (default 1). The same seed makes the same rows.",
-        default=1,
-        ge=0,
-        le=2**64 - 1,
-    )
-    c_last: int = option(
-        "--c-last",
-        help="NURand's constant C for the last names in the data (default 157).",
-        default=157,
-        ge=0,
-        le=255,
-    )
-    fillfactor: int | None = option(
-        "-F",
-        "--fillfactor",
-        help="Fill factor of all tables in percent (default: a value for each table).",
-        ge=10,
-        le=100,
-    )
-    unlogged: bool = _UNLOGGED
-    foreign_keys: bool = _FOREIGN_KEYS
-    partitions: int = option(
-        "--partitions",
-        help="Number of hash partitions by warehouse of each large table (default 0).",
-        default=0,
-        ge=0,
-        le=2**31 - 1,
-    )
+    warehouses: int = Field(default=1, ge=1, le=1_000_000)
+    seed: int = Field(default=1, ge=0, le=2**64 - 1)
+    c_last: int = Field(default=157, ge=0, le=255)
+    fillfactor: int | None = Field(default=None, ge=10, le=100)
+    unlogged: bool = False
+    foreign_keys: bool = False
+    partitions: int = Field(default=0, ge=0, le=2**31 - 1)
 
     @model_validator(mode="after")
     def _keys_can_be_made(self) -> TpccDataset:
@@ -186,23 +100,14 @@ class TpccDataset(Spec):
 class TpccLoading(Spec):
     """How `init` loads the tables of the TPC-C-like workload."""
 
-    distribute: Literal["citus"] | None = option(
-        "--distribute", help="Distribute the tables over the nodes of Citus, by warehouse."
-    )
+    distribute: Literal["citus"] | None = None
 
 
 class LedgerDataset(Spec):
     """The tables of the ledger, which show what became of each commit."""
 
     kind: Literal["ledger"] = "ledger"
-    accounts: int = option(
-        "--accounts",
-        help="Number of accounts, at least one for each client of a load (default 1000).",
-        default=1000,
-        ge=1,
-        le=1_000_000,
-        first=True,
-    )
+    accounts: int = Field(default=1000, ge=1, le=1_000_000)
 
 
 class LedgerLoading(Spec):
@@ -214,23 +119,13 @@ class CaptureDataset(Spec):
 
     kind: Literal["capture"] = "capture"
     file: str
-    fraction: float = option(
-        "--fraction",
-        help="Make this share of the rows of the captured tables (default 1).",
-        default=1.0,
-        gt=0,
-        le=100,
-    )
+    fraction: float = Field(default=1.0, gt=0, le=100)
 
 
 class CaptureLoading(Spec):
     """How `init` loads the tables of a capture."""
 
-    import_statistics: bool = option(
-        "--import-statistics",
-        help="Give the tables the planner statistics of the original (needs PostgreSQL 18).",
-        default=False,
-    )
+    import_statistics: bool = False
 
 
 class ExistingDataset(Spec):

@@ -26,7 +26,6 @@ class Captured(DatasetKind):
     loading = CaptureLoading
     size_option = "fraction"
     is_found_by_mark = True
-    jobs_help = "(default 2). Each loads one table after another."
 
     def __init__(self, tables: tuple[str, ...] = ()) -> None:
         """Without tables: whichever capture the database has."""

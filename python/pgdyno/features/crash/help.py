@@ -1,6 +1,8 @@
-"""Examples of the verbs of crash."""
+"""Examples of the verbs of crash, and the options of the ledger's tables."""
 
 from __future__ import annotations
+
+from pgdyno.cli.kind_help import KindHelp
 
 EXAMPLES = {
     "crash": (
@@ -16,3 +18,11 @@ EXAMPLES = {
     ),
 }
 MEANT: dict[tuple[str, str], str] = {}
+TABLES = KindHelp(
+    options="""
+        Tables
+        --accounts N:1..1000000 *
+            Number of accounts, at least one for each client of a load (default 1000).
+    """,
+    jobs="(default 1): one connection loads the only table that has rows.",
+)

@@ -62,12 +62,6 @@ def _rows(number: int, rule: str, violations: LiteralString) -> ConsistencyRule:
 
 
 # The help of `pgdyno check`. `data.py` examines the skew.
-CHECK_HELP = (
-    "tpcc: the twelve consistency conditions of TPC-C in all warehouses, and the items. The check"
-    " also tests whether customers and items of the orders that were made after the load have the"
-    " skew of NURand, with any constant C. This test does not change the exit code, because the"
-    " orders of several runs together can differ from NURand."
-)
 
 CONDITIONS: tuple[ConsistencyRule, ...] = (
     _rows(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, LiteralString
 
-from pgdyno.features.tpcc.conditions import CHECK_HELP, CONDITIONS, ITEMS
+from pgdyno.features.tpcc.conditions import CONDITIONS, ITEMS
 from pgdyno.server.dataset_kind import DatasetKind, Number
 from pgdyno.spec.base import Spec
 from pgdyno.spec.dataset import Dataset, TpccDataset, TpccLoading
@@ -26,7 +26,6 @@ class Tpcc(DatasetKind):
     conditions = CONDITIONS
     conditions_of_load = (ITEMS,)
     kept_options = ("range_warehouses",)
-    check_help = CHECK_HELP
     part_word = "warehouse"
 
     # Tables and indexes of 1 and of 4 warehouses, at the loader's fill factors (PostgreSQL 15).

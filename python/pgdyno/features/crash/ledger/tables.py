@@ -19,7 +19,6 @@ class Ledger(DatasetKind):
     tables = ("pgdyno_ledger", "pgdyno_ledger_balances")
     sequences = ("pgdyno_ledger_id_seq",)
     size_option = "accounts"
-    jobs_help = "(default 1): one connection loads the only table that has rows."
 
     _balance_bytes = 2 * (24 + 12 + 4 + LINE_POINTER_BYTES)  # at fill factor 50
     _key_bytes = 20

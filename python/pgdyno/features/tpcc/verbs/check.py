@@ -10,7 +10,7 @@ import click
 
 from pgdyno.cli import options, output, wanted
 from pgdyno.cli.headings import Verb
-from pgdyno.cli.kind_options import kind_help
+from pgdyno.cli.kind_help import kind_help
 from pgdyno.clock import monotonic_ns
 from pgdyno.errors import SpecError
 from pgdyno.programs.program import Program
@@ -28,8 +28,7 @@ if wanted.body(__name__):
     from pgdyno.server.dataset_kind import DatasetKind
 
 EXIT_CHECK_FAILED = 4
-_KINDS = [kind_help(name) for name in KINDS]
-_CHECKED = [kind.name for kind in _KINDS if kind.has_conditions]
+_CHECKED = {name: said for name in KINDS if (said := kind_help(name).check)}
 
 
 _HELP = f"""Check whether the rows of a dataset fit together.
@@ -37,12 +36,12 @@ _HELP = f"""Check whether the rows of a dataset fit together.
 Only reads. The answer names the first ten rows that violate a condition. If a condition is
 violated, the exit code is 4. While a load runs, the answer describes one moment.
 
-{"".join(kind.check_help for kind in _KINDS)}
+{"".join(_CHECKED.values())}
 """
 
 
 @click.command("check", cls=Verb, help=_HELP, short_help="Check whether a dataset is consistent.")
-@click.argument("kind", type=click.Choice(_CHECKED))
+@click.argument("kind", type=click.Choice(tuple(_CHECKED)))
 @options.connection
 @options.json_option
 @options.quiet

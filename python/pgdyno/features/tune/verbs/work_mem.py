@@ -28,8 +28,8 @@ from pgdyno.spec.units import duration_ns, size_bytes
 from pgdyno.user_file import read_text
 
 if wanted.body(__name__):
-    from pgdyno.cli.dataset_options import option_names
     from pgdyno.cli.from_options import AskedExperiment, dataset_of, server_named
+    from pgdyno.cli.kind_help import option_fields
     from pgdyno.cli.live import Live
     from pgdyno.cli.measure import measure
     from pgdyno.features.doctor.check_facts import CheckFacts, system_bytes
@@ -178,9 +178,9 @@ def _again(given: dict[str, Any], resolved: Resolved | None) -> Again:
         words.append("--scratch")
         if given["pg_version"] is not None:
             words += ["--pg-version", given["pg_version"]]
-        for kind in KINDS.values():
-            for name in option_names(kind.options, {"seed"}):
-                if is_given(given, name) and "--" + name not in words:
+        for kind in KINDS:
+            for name in option_fields(kind):
+                if name != "seed" and is_given(given, name) and "--" + name not in words:
                     words += option_text(given, name).split()
     for text in given["define"]:
         words += ["-D", text]
@@ -212,12 +212,12 @@ def _refuse(given: dict[str, Any], resolved: Resolved | None) -> None:
             hint="give the statements with -f FILE",
         )
     if not given["scratch"]:
-        tables = [name for kind in KINDS.values() for name in option_names(kind.options, {"seed"})]
+        tables = [name for kind in KINDS for name in option_fields(kind) if name != "seed"]
         because = "it is for a scratch server, but --scratch is not given"
         names = ("sql", "pg_version", *tables)
         refuse_without_effect(given, names, because, "add --scratch, or leave the option out")
     elif given["sql"] is not None:
-        tables = [name for kind in KINDS.values() for name in option_names(kind.options, {"seed"})]
+        tables = [name for kind in KINDS for name in option_fields(kind) if name != "seed"]
         because = "--sql creates the tables"
         refuse_without_effect(given, tables, because, "use one of the two")
     if not given["files"]:
