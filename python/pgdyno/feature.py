@@ -44,7 +44,6 @@ TABLES: Mapping[str, str] = {
     "dataset_kinds": "kind -> server.dataset_kind.DatasetKind",
     "design_models": "kind -> spec.designs.DesignSpec: the table [design] of a spec",
     "designs": "kind -> designs.Kind: planner, answer and forms of a design",
-    "kind_help": "kind of dataset -> cli.kind_help.KindHelp: its options, what help says of it",
     "init_kinds": "kind of dataset -> cli.init_kind.InitKind: what only its `init` needs",
     "results": "verb -> report.result_kind.ResultKind: results that are no experiments",
 }
@@ -73,6 +72,21 @@ class Metric:
         return None if completed is None else completed * self.seconds / seconds
 
 
+@dataclass(frozen=True, slots=True)
+class KindHelp:
+    """What the command line says of a kind of dataset.
+
+    `options`: of the model of its tables, which a verb with a load has, too; `loading`: of the
+    model of their loading; both are tables as `cli/option_table.py` reads them. `jobs`: the end of
+    the help of --load-jobs. `check`: what the verb `check` does; "" without conditions.
+    """
+
+    options: str = ""
+    loading: str = ""
+    jobs: str = "(default 2)."
+    check: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
     """One capability.
@@ -83,8 +97,9 @@ class Feature:
     about a stored run that has none of them. `verbs`: verb -> one line of help; the command is
     `command` of `PACKAGE.verbs.VERB`. `heading`: of the verbs in `pgdyno --help`. `programs`:
     built-in -> part -> module; the part `load` has the `PROGRAM`. `metrics`: built-in -> what only
-    this program measures. `parts`: slot -> "module:NAME", or "module:" for the module. `tables`:
-    table -> key -> "module:NAME". Modules are relative to the package.
+    this program measures. `kinds`: kind of dataset -> what help says of it. `parts`: slot ->
+    "module:NAME", or "module:" for the module. `tables`: table -> key -> "module:NAME". Modules are
+    relative to the package.
     """
 
     name: str
@@ -96,6 +111,7 @@ class Feature:
     heading: str = "Others"
     programs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     metrics: Mapping[str, tuple[Metric, ...]] = field(default_factory=dict)
+    kinds: Mapping[str, KindHelp] = field(default_factory=dict)
     parts: Mapping[str, str] = field(default_factory=dict)
     tables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from pgdyno.cli.help import answer_to
+from pgdyno.cli.help import answer_to, for_terminal
 from pgdyno.cli.page_search import pages
-from pgdyno.cli.page_text import for_terminal
 
 PAGE = """A first line that is about as long as the lines of the pages are, in their sources.
 It **goes on**.

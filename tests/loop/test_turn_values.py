@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from pgdyno.loop.turn_values import turns_of
+from pgdyno.loop.history import turns_of
 from pgdyno.measure.turns import TURNS
 from pgdyno.spec.planned import Cell, PlannedRun, PlannedVariant
 from pgdyno.spec.variant import Variant

@@ -10,7 +10,7 @@ import pytest
 from tests.fixtures.clusters import Make, run_sql, scalar
 from tests.measure.test_servers import Open, asked, open_servers
 
-from pgdyno.measure.preparing import prepare_server
+from pgdyno.measure.before_load import prepare_server
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.server import server_facts
 from pgdyno.server.connect import connect

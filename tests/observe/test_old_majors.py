@@ -7,7 +7,7 @@ import re
 import pytest
 
 from pgdyno.features.doctor.server_sql import statements as doctors
-from pgdyno.features.nodes import node_sql
+from pgdyno.features.nodes import statements as node_statements
 from pgdyno.observe.catalogue import statements
 from pgdyno.observe.sql.collectors import SQL_COLLECTORS
 
@@ -60,12 +60,12 @@ def test_no_statement_asks_for_what_its_version_does_not_have(version: int) -> N
 def test_every_view_that_exists_is_read_in_old_versions_too(
     version: int, missing: set[str]
 ) -> None:
-    collectors = {collector.name for collector in (*SQL_COLLECTORS, *node_sql.COLLECTORS)}
+    collectors = {collector.name for collector in (*SQL_COLLECTORS, *node_statements.COLLECTORS)}
     assert collectors - statements(version).keys() == missing
 
 
 def test_a_statement_has_as_many_columns_in_every_version() -> None:
-    for collector in (*SQL_COLLECTORS, *node_sql.COLLECTORS):
+    for collector in (*SQL_COLLECTORS, *node_statements.COLLECTORS):
         for first, sql in collector.sql.items():
             assert _column_count(sql) == len(collector.columns), (collector.name, first)
 

@@ -14,8 +14,9 @@ from tests.fixtures.clusters import run_sql
 
 from pgdyno.cli import from_options, init
 from pgdyno.cli import options as verb_options
-from pgdyno.cli.kind_help import KIND_HELP, KindHelp
+from pgdyno.cli.kind_help import KIND_HELP
 from pgdyno.errors import RefusedError, SpecError
+from pgdyno.feature import KindHelp
 from pgdyno.server import dataset as datasets
 from pgdyno.server import dataset_removal
 from pgdyno.server.connect import Connection, connect

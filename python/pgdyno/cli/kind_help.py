@@ -1,36 +1,15 @@
-"""What the command line says of each kind of dataset: its options, as tables of text.
+"""The options of each kind of dataset, as tables of text.
 
-No model of a kind is needed for it, so that `--help` is quick; a test compares both.
+No model of a kind is needed for them, so that `--help` is quick; a test compares both.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pgdyno.cli.option_table import lines_of
-from pgdyno.feature import FeatureTable
+from pgdyno.feature import KindHelp, features
 
-
-@dataclass(frozen=True, slots=True)
-class KindHelp:
-    """The texts of one kind; a table as in `option_table`, whose parameters are fields of a model.
-
-    `options`: of the model of the tables; a verb with a load has them, too. `loading`: of the model
-    of their loading. `jobs`: the end of the help of --load-jobs. `check`: what the verb `check`
-    does; "" without conditions.
-    """
-
-    options: str = ""
-    loading: str = ""
-    jobs: str = "(default 2)."
-    check: str = ""
-
-
-KIND_HELP: FeatureTable[KindHelp] = FeatureTable(
-    "kind_help",
-    {
-        "pgbench": KindHelp(
-            options="""
+_PGBENCH = KindHelp(
+    options="""
                 Tables
                 -s --scale N:1..2147483647 *
                     Scale factor, 100,000 accounts and 15 MB each (default 10; for init 1).
@@ -40,7 +19,7 @@ KIND_HELP: FeatureTable[KindHelp] = FeatureTable(
                 --partitions N:0..2147483647  Number of partitions of pgbench_accounts (default 0).
                 --partition-method range|hash  Partitioning method (default range).
             """,
-            loading="""
+    loading="""
                 Loading
                 -I --init-steps (steps) STEPS
                     Steps to run, in the given order: d(rop) t(ables) g(enerate) G(enerate on the
@@ -49,15 +28,16 @@ KIND_HELP: FeatureTable[KindHelp] = FeatureTable(
                     Distribute the tables over the nodes of citus or greenplum, by account (:aid,
                     default) or by branch (:bid).
             """,
-            jobs="(default 1; 2 for partitions). With at least 2, ranges of accounts are loaded in"
-            " parallel. VACUUM freezes them afterwards, which is more work for the server.",
-        )
-    },
+    jobs="(default 1; 2 for partitions). With at least 2, ranges of accounts are loaded in"
+    " parallel. VACUUM freezes them afterwards, which is more work for the server.",
 )
+KIND_HELP = {"pgbench": _PGBENCH} | {
+    name: said for feature in features() for name, said in feature.kinds.items()
+}
 
 
 def kind_help(name: str) -> KindHelp:
-    """Return the texts of one kind; a kind without a line in the table has no options."""
+    """Return what help says of a kind; a kind of which it says nothing has no options."""
     return KIND_HELP.get(name, KindHelp())
 
 

@@ -2,7 +2,52 @@
 
 from __future__ import annotations
 
-from pgdyno.feature import Feature, Metric
+from pgdyno.feature import Feature, KindHelp, Metric
+
+_TPCC_TABLES = KindHelp(
+    options="""
+        Tables
+        -W --warehouses N:1..1000000 *  Number of warehouses, about 100 MB each (default 1).
+        --seed N:0..18446744073709551615
+            Seed of the data (default 1). The same seed makes the same rows.
+        --c-last N:0..255
+            NURand's constant C for the last names in the data (default 157).
+        -F --fillfactor N:10..100
+            Fill factor of all tables in percent (default: a value for each table).
+        --unlogged-tables (unlogged)  Create tables without WAL.
+        --foreign-keys  Add foreign keys between the tables.
+        --partitions N:0..2147483647
+            Number of hash partitions by warehouse of each large table (default 0).
+    """,
+    loading="""
+        Loading
+        --distribute citus|  Distribute the tables over the nodes of Citus, by warehouse.
+    """,
+    check="tpcc: the twelve consistency conditions of TPC-C in all warehouses, and the items. The "
+    "check also tests whether customers and items of the orders that were made after the load"
+    " have the skew of NURand, with any constant C. This test does not change the exit code, "
+    "because the orders of several runs together can differ from NURand.",
+)
+_CAPTURE_TABLES = KindHelp(
+    options="""
+        Tables
+        --fraction RATIO:float  Make this share of the rows of the captured tables (default 1).
+    """,
+    loading="""
+        Loading
+        --import-statistics
+            Give the tables the planner statistics of the original (needs PostgreSQL 18).
+    """,
+    jobs="(default 2). Each loads one table after another.",
+)
+_LEDGER_TABLES = KindHelp(
+    options="""
+        Tables
+        --accounts N:1..1000000 *
+            Number of accounts, at least one for each client of a load (default 1000).
+    """,
+    jobs="(default 1): one connection loads the only table that has rows.",
+)
 
 FEATURES = (
     Feature(
@@ -30,11 +75,9 @@ FEATURES = (
                 ),
             )
         },
+        kinds={"tpcc": _TPCC_TABLES},
         parts={"verb_help": "help:"},
-        tables={
-            "dataset_kinds": {"tpcc": "tables:TPCC"},
-            "kind_help": {"tpcc": "help:TABLES"},
-        },
+        tables={"dataset_kinds": {"tpcc": "tables:TPCC"}},
     ),
     Feature(
         name="capture",
@@ -47,11 +90,11 @@ FEATURES = (
                 for name in ("load", "recorded", "job", "source", "probe", "answer", "shown")
             },
         },
+        kinds={"capture": _CAPTURE_TABLES},
         parts={"verb_help": "help:"},
         tables={
             "dataset_kinds": {"capture": "tables:CAPTURED"},
             "init_kinds": {"capture": "init_capture:INIT"},
-            "kind_help": {"capture": "help:TABLES"},
         },
     ),
     Feature(
@@ -60,10 +103,10 @@ FEATURES = (
         verbs={"crash": "Show what an acknowledged commit survives."},
         heading="Measure",
         programs={"ledger": {"load": "ledger.load"}},
+        kinds={"ledger": _LEDGER_TABLES},
         parts={"losses": "price:", "verb_help": "help:"},
         tables={
             "dataset_kinds": {"ledger": "ledger.tables:LEDGER"},
-            "kind_help": {"ledger": "help:TABLES"},
             "results": {"crash": "result_kind:CRASHES"},
         },
     ),
@@ -122,13 +165,13 @@ FEATURES = (
         traces=("placements", "node_database", "node_waits"),
         parts={
             "charts": "charts:NODES",
-            "collectors": "collectors:NODE_COLLECTORS",
+            "collectors": "observed:NODE_COLLECTORS",
             "nodes": "nodes:",
             "nodes_answer": "answer:",
             "observed_nodes": "observed:observed_nodes",
             "observer_statements": "statements:statements",
             "run_doubts": "answer:doubts_of_nodes",
-            "sql_collectors": "node_sql:COLLECTORS",
+            "sql_collectors": "statements:COLLECTORS",
         },
     ),
 )

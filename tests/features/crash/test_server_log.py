@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.features.crash.checks import log_check
-from pgdyno.features.crash.server_log import Redo, redo_in
+from pgdyno.features.crash.scratch_crash import Redo, redo_in
 
 LOG = """\
 2026-11-24 14:40:01.000 UTC [10] LOG:  starting PostgreSQL 15.18 on x86_64-pc-linux-gnu

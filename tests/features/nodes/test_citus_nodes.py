@@ -10,8 +10,7 @@ import pytest
 from tests.fixtures.clusters import connection, scalar
 
 from pgdyno.errors import ServerError
-from pgdyno.features.nodes.collectors import NODE_COLLECTORS, of_node
-from pgdyno.features.nodes.observed import WorkerNode, observed_nodes
+from pgdyno.features.nodes.observed import NODE_COLLECTORS, WorkerNode, observed_nodes, of_node
 from pgdyno.features.nodes.session import NodeSession
 from pgdyno.observe.collector import Collector, NotMeasurable
 from pgdyno.observe.session import ServerSession

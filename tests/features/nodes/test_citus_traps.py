@@ -13,8 +13,7 @@ from tests.fixtures.clusters import run_sql
 from tests.fixtures.command import Command, server_options
 from tests.fixtures.tenant import Trap, refuse_calls, trapped
 
-from pgdyno.features.nodes.collectors import NODE_COLLECTORS, of_node
-from pgdyno.features.nodes.observed import observed_nodes
+from pgdyno.features.nodes.observed import NODE_COLLECTORS, observed_nodes, of_node
 from pgdyno.observe.collector import NotMeasurable
 from pgdyno.observe.session import ServerSession
 from pgdyno.server.connect import Connection, connect

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pgdyno.cli.kind_help import KindHelp
-
 EXAMPLES = {
     "init capture": (
         ("The same tables as captured, with other rows", "pgdyno init bank.capture -h db2 -d copy"),
@@ -24,15 +22,3 @@ MEANT: dict[tuple[str, str], str] = {
     ("capture", "-T"): "Use --duration TIME.",
     ("capture", "--time"): "Use --duration TIME.",
 }
-TABLES = KindHelp(
-    options="""
-        Tables
-        --fraction RATIO:float  Make this share of the rows of the captured tables (default 1).
-    """,
-    loading="""
-        Loading
-        --import-statistics
-            Give the tables the planner statistics of the original (needs PostgreSQL 18).
-    """,
-    jobs="(default 2). Each loads one table after another.",
-)

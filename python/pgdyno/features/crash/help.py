@@ -1,8 +1,6 @@
-"""Examples of the verbs of crash, and the options of the ledger's tables."""
+"""Examples of the verbs of crash."""
 
 from __future__ import annotations
-
-from pgdyno.cli.kind_help import KindHelp
 
 EXAMPLES = {
     "crash": (
@@ -18,11 +16,3 @@ EXAMPLES = {
     ),
 }
 MEANT: dict[tuple[str, str], str] = {}
-TABLES = KindHelp(
-    options="""
-        Tables
-        --accounts N:1..1000000 *
-            Number of accounts, at least one for each client of a load (default 1000).
-    """,
-    jobs="(default 1): one connection loads the only table that has rows.",
-)

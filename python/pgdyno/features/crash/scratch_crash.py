@@ -7,9 +7,11 @@ forgets; the configuration, the log and the journal of the load are outside of i
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 
 import psycopg
@@ -21,7 +23,6 @@ from pgdyno.features.crash.losses import SentCommit, acknowledged_count, losses_
 from pgdyno.features.crash.moments import PlannedCrash
 from pgdyno.features.crash.power_disk import Directories, FileSystem, PowerDisk
 from pgdyno.features.crash.record import CheckSeen, CrashRecord
-from pgdyno.features.crash.server_log import redo_in
 from pgdyno.features.crash.work import CommittingClients, CrashSetup
 from pgdyno.process import signals
 from pgdyno.process.child import UserIds, run
@@ -313,3 +314,45 @@ def _keep(bench: ScratchBench, course: _Course, record: CrashRecord) -> None:
         course.cluster.stop(is_immediate=True)
         copied(course.cluster.data_dir, place)
         files.write_text(place / "server.log", read_log(course.cluster.log_path))
+
+
+_LINE = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) \S+ \[\d+\] LOG:\s+(.*)")
+_STARTS = re.compile(r"redo starts at ([0-9A-F]+)/([0-9A-F]+)")
+_DONE = re.compile(r"redo done at ([0-9A-F]+)/([0-9A-F]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Redo:
+    """Redo of one recovery, in ns from the first line of the log; None if nothing was replayed."""
+
+    began_ns: int | None = None
+    ended_ns: int | None = None
+    wal_bytes: int | None = None
+
+
+def redo_in(log: str) -> Redo:
+    """Return the redo of the last recovery in a log, which begins with the start of the server."""
+    first: datetime | None = None
+    began = ended = None
+    from_lsn = to_lsn = 0
+    for line in log.splitlines():
+        match = _LINE.match(line)
+        if match is None:
+            continue
+        at = datetime.strptime(match[1], "%Y-%m-%d %H:%M:%S.%f")  # Only differences are used.
+        first = first or at
+        if lsn := _STARTS.search(match[2]):
+            began, from_lsn = at, _position(lsn)
+        elif lsn := _DONE.search(match[2]):
+            ended, to_lsn = at, _position(lsn)
+    if first is None or began is None or ended is None:
+        return Redo()
+    return Redo(
+        round((began - first).total_seconds() * 1e9),
+        round((ended - first).total_seconds() * 1e9),
+        to_lsn - from_lsn,
+    )
+
+
+def _position(match: re.Match[str]) -> int:
+    return (int(match[1], 16) << 32) + int(match[2], 16)

@@ -1,8 +1,6 @@
-"""Examples of the verbs of tpcc, and the options of its tables."""
+"""Examples of the verbs of tpcc."""
 
 from __future__ import annotations
-
-from pgdyno.cli.kind_help import KindHelp
 
 EXAMPLES = {
     "spec": (
@@ -28,27 +26,3 @@ EXAMPLES = {
     ),
 }
 MEANT: dict[tuple[str, str], str] = {}
-TABLES = KindHelp(
-    options="""
-        Tables
-        -W --warehouses N:1..1000000 *  Number of warehouses, about 100 MB each (default 1).
-        --seed N:0..18446744073709551615
-            Seed of the data (default 1). The same seed makes the same rows.
-        --c-last N:0..255
-            NURand's constant C for the last names in the data (default 157).
-        -F --fillfactor N:10..100
-            Fill factor of all tables in percent (default: a value for each table).
-        --unlogged-tables (unlogged)  Create tables without WAL.
-        --foreign-keys  Add foreign keys between the tables.
-        --partitions N:0..2147483647
-            Number of hash partitions by warehouse of each large table (default 0).
-    """,
-    loading="""
-        Loading
-        --distribute citus|  Distribute the tables over the nodes of Citus, by warehouse.
-    """,
-    check="tpcc: the twelve consistency conditions of TPC-C in all warehouses, and the items. The"
-    " check also tests whether customers and items of the orders that were made after the load have"
-    " the skew of NURand, with any constant C. This test does not change the exit code, because the"
-    " orders of several runs together can differ from NURand.",
-)

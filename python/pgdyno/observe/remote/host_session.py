@@ -13,7 +13,8 @@ import shlex
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from importlib.resources import files as resources
 from typing import IO
 
@@ -22,7 +23,6 @@ from pgdyno.errors import PgdynoError, SpecError
 from pgdyno.observe.collector import NotMeasurable
 from pgdyno.observe.host.files import ReceivedFiles
 from pgdyno.observe.processes.proc_files import PAGE_BYTES
-from pgdyno.observe.remote.received import LASTING, Offset, files_of
 from pgdyno.process import child
 
 _SHELLS = {"sh", "ash", "bash", "busybox", "dash", "ksh", "mksh", "zsh"}
@@ -33,6 +33,8 @@ _READY_TIMEOUT_S = 20
 _SILENCE_S_MAX = 5
 _END_TIMEOUT_S = 1.0
 _SLOW_EVERY_NS = 5_000_000_000
+# Sent only with slow samples, and valid until the next.
+LASTING = ("/proc/mounts", "/sys/", "/df/", "/inodes/", "/server/")
 # Files that are kept from the sample before, because fast samples and health do not send all files.
 _KEPT = {"fast": LASTING, "health": ("/",)}
 # Units of the kernel (page size, ticks): the parsers use those of this host.
@@ -269,3 +271,38 @@ class HostSession:
 
 class HostLost(Exception):
     """The shell on the server's host is lost for now; the text has its last message."""
+
+
+# A name, then its line: a colon belongs to the name when a number and a slash follow it, as in
+# /sys/class/powercap/intel-rapl:0/name.
+_LINE = re.compile(r"(/(?:[^:]|:(?=\d+(?::\d+)*/))*):(.*)", re.DOTALL)
+
+
+def files_of(lines: Iterable[str]) -> dict[str, str]:
+    """Return the texts of the files in the lines of one sample, by path."""
+    texts_of: dict[str, list[str]] = {}
+    for line in lines:
+        match = _LINE.fullmatch(line)
+        if match is not None:
+            texts_of.setdefault(match[1], []).append(match[2])
+    return {path: "\n".join(texts) + "\n" for path, texts in texts_of.items()}
+
+
+@dataclass(slots=True)
+class Offset:
+    """How far another host's clock is ahead of ours, from the quickest answer so far.
+
+    The other clock was read between question and answer: half of that time is the uncertainty.
+    """
+
+    offset_ns: int = 0
+    uncertainty_ns: int = 0
+    answers: int = 0
+
+    def see(self, asked_ns: int, theirs_ns: int, answered_ns: int) -> None:
+        """Use one answer: two times on our clock, and the time on theirs."""
+        uncertainty_ns = (answered_ns - asked_ns) // 2
+        if not self.answers or uncertainty_ns < self.uncertainty_ns:
+            self.offset_ns = theirs_ns - (asked_ns + answered_ns) // 2
+            self.uncertainty_ns = uncertainty_ns
+        self.answers += 1
