@@ -22,7 +22,7 @@ from pgdyno.server.target import Target
 
 SCHEMA_SQL = schema_sql("pg_stat_statements")
 TEXTS_SQL = (
-    "SELECT queryid, min(query) FROM {schema}.pg_stat_statements(true)"
+    "SELECT queryid, min(left(query, 10000)) FROM {schema}.pg_stat_statements(true)"
     " WHERE queryid = ANY(%s) GROUP BY 1"
 )
 # The samples have the hundred dearest of their moment. Of two readings the ranks differ, so that
@@ -94,13 +94,14 @@ def without_constants(text: str) -> str:
 
     Utility statements are not normalised by the server: of them the first two words remain.
     """
-    line = " ".join(re.sub(r"--[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL).split())
+    line = " ".join(re.sub(r"--[^\n]*|/\*.*?(?:\*/|$)", " ", text, flags=re.DOTALL).split())
     line = _PREPARED_AS.sub("", line)
     if not _NORMALISED.match(line):
         words = line.rstrip(";").split()
         return " ".join(words[:2]).split("'")[0] + (" ..." if len(words) > 2 else "")
-    line = re.sub(r"'(?:[^']|'')*'", "'?'", line)
-    line = re.sub(r"\$(\w*)\$.*?\$\1\$", "'?'", line)
+    # The server was asked for the beginning of the text: it may end within a constant.
+    line = re.sub(r"'(?:[^']|'')*(?:'|$)", "'?'", line)
+    line = re.sub(r"\$(\w*)\$.*?(?:\$\1\$|$)", "'?'", line)
     return line if len(line) <= _TEXT_CHARACTERS else line[: _TEXT_CHARACTERS - 4] + " ..."
 
 

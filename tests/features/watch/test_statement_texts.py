@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.fixtures.clusters import Make, run_sql
 
+from pgdyno.features.capture.reading.counted import texts_sql
 from pgdyno.features.watch.statements import Calls, grown
-from pgdyno.measure.statement_texts import OWN, shown_texts, without_constants
+from pgdyno.measure.statement_texts import OWN, TEXTS_SQL, shown_texts, without_constants
 from pgdyno.server.connect import MARK
 
 
@@ -23,10 +25,30 @@ from pgdyno.server.connect import MARK
         ("COPY t FROM STDIN;", "COPY t ..."),
         ("PREPARE p (int) AS\nUPDATE a SET b = $1", "UPDATE a SET b = $1"),
         ("PREPARE p AS DELETE FROM a WHERE b = 'x'", "DELETE FROM a WHERE b = '?'"),
+        # Only the beginning of a long text is read.
+        ("SELECT 'a', 'it''s sec", "SELECT '?', '?'"),
+        ("SELECT $q$secr", "SELECT '?'"),
+        ("SELECT 1 /* for bo", "SELECT 1"),
     ],
 )
 def test_a_shown_statement_contains_no_data(text: str, kept: str) -> None:
     assert without_constants(text) == kept
+
+
+@pytest.mark.parametrize("version", ["15", "18"])
+def test_long_texts_of_the_server_are_not_read_whole(version: str, new_cluster: Make) -> None:
+    preloaded = {"shared_preload_libraries": "pg_stat_statements"}
+    target = new_cluster(version, settings=preloaded).target
+    run_sql(target, "CREATE EXTENSION pg_stat_statements")
+    run_sql(target, "CREATE TABLE noted (a int)")
+    for size in (20_000, 2_000_000):
+        run_sql(target, f"COMMENT ON TABLE noted IS '{'x' * size}'")
+    ids = [query for (query,) in run_sql(target, "SELECT queryid FROM pg_stat_statements")]
+    beginnings = run_sql(target, TEXTS_SQL.format(schema="public"), ids)
+    assert max(len(text) for _, text in beginnings) == 10_000
+    texts = [text for _, _, text, _ in run_sql(target, texts_sql(int(version), "public"))]
+    assert None in texts
+    assert 20_000 < max(len(text) for text in texts if text) < 1_000_000
 
 
 def test_a_long_text_is_cut() -> None:

@@ -34,7 +34,7 @@ StatementKind = Literal[
 ]
 # Why something cannot be reproduced.
 REASONS = {
-    "text_missing": "the server lost the text of the statement",
+    "text_missing": "the server lost the text of the statement, or the text has more than 1 MB",
     "hidden": "statements of other roles, whose texts the server hides from this one",
     "evicted": "pg_stat_statements removed the entry",
     "unreadable": "the text cannot be read as SQL",

@@ -82,7 +82,9 @@ def texts_sql(version: int, schema: str) -> str:
     """Return the statement that reads the texts of the statements, once."""
     nested = " AND toplevel" if version >= 14 else ""
     return (
-        "SELECT s.queryid, s.userid::int8, s.query, r.rolname::text"
+        "SELECT s.queryid, s.userid::int8,"
+        # NULL: as a text that the server has lost.
+        " CASE WHEN octet_length(s.query) < 1000000 THEN s.query END, r.rolname::text"
         f" FROM {schema}.pg_stat_statements s"
         " LEFT JOIN pg_catalog.pg_roles r ON r.oid = s.userid"
         " WHERE s.dbid = (SELECT oid FROM pg_catalog.pg_database"

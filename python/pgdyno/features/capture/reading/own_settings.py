@@ -34,6 +34,8 @@ def settings_of(
     """
     known: dict[str, tuple[str, str]] = {}
     for table, text in conditions:
+        if "current_setting" not in text.lower():
+            continue
         for name in _IS_READ.findall(text):
             known.setdefault(name.lower(), ("", ""))
         for before, read, also_read, after in _COMPARED.findall(text):
