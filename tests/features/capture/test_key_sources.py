@@ -103,6 +103,18 @@ def test_a_key_comes_from_the_program_that_uses_it() -> None:
     assert changed(keys, "SELECT finish ($1)", "jobs.id", 6) == Taken(statement=fetch, column=0)
 
 
+def test_a_job_is_ended_by_its_id_from_the_function_that_fetches_it() -> None:
+    defer, fetch = "SELECT unnest(defer_job($1)) AS id", "SELECT id, state FROM fetch_job()"
+    known = [with_id(defer, 12), with_id(fetch, 300)]
+    sources = Sources(COLUMNS, {}, ())
+    # The worker also adds a few jobs itself, nearly as many as it ends in this way.
+    keys = sources.key_sources(known, {})
+    for calls in (200, 11, 90):
+        assert changed(keys, "SELECT finish($1)", "jobs.id", calls) == Taken(
+            statement=fetch, column=0
+        )
+
+
 def test_a_key_that_is_used_again_and_again_is_an_existing_one() -> None:
     keys = KeySources(
         BY_PLACE, {}, givers_of([with_id("SELECT id FROM fetch_job()", 5)], BY_PLACE), {}

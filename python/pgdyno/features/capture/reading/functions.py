@@ -46,6 +46,10 @@ OWN_WORD = re.compile(
     r"|\d{1,3} (?:second|minute|hour|day|week)s?|server_version(?:_num)?|server_encoding",
     re.I,
 )
+# A body that takes rows from a queue, or adds none and returns rows that it changes.
+_TAKES_ROWS = re.compile(
+    r"\bSKIP\s+LOCKED\b|^(?!.*\bINSERT\b).*\b(?:UPDATE|DELETE)\b[^;]*\bRETURNING\b", re.I | re.S
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,8 @@ class Function:
     """A function or procedure.
 
     `returns`: the bare name of its type. `words`: the names in its body. `ends_count`: how many
-    COMMIT and ROLLBACK the body of a procedure has.
+    COMMIT and ROLLBACK the body of a procedure has. `takes_rows`: it returns rows that were
+    there, as one that fetches a job from a queue.
     """
 
     arguments: tuple[Argument, ...]
@@ -78,6 +83,7 @@ class Function:
     is_volatile: bool
     words: tuple[str, ...]
     ends_count: int = 0
+    takes_rows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +142,7 @@ def _function(tree: Mapping[str, Any]) -> Function:
         is_volatile=is_volatile,
         words=tuple(dict.fromkeys(re.findall(r"[a-z_]\w*", body.lower()))),
         ends_count=len(re.findall(r"\b(?:commit|rollback)\b", body.lower())) if is_procedure else 0,
+        takes_rows=_TAKES_ROWS.search(body) is not None,
     )
 
 

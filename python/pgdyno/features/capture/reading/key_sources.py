@@ -276,14 +276,13 @@ class KeySources:
         if user.is_of_queue:
             others = [taken for taken in others if taken.statement in self._queues]
         others = self._of_same_program(user, others)
-        queued = [t for t in others if t.statement in self._queues and left[t] >= user.keys]
-        # Who fetches jobs from a queue also ends them.
-        others = queued or others
-        enough = [t for t in others if left[t] >= user.keys] or [
-            t for t in others if left[t] - user.keys >= -_IN_FLIGHT_RATIO * given[t]
-        ]
         if not others:
             return None
+        near = [t for t in others if left[t] - user.keys >= -_IN_FLIGHT_RATIO * given[t]]
+        # Who fetches jobs from a queue also ends them.
+        queued = [t for t in near if t.statement in self._queues]
+        others = near = queued or near or others
+        enough = [t for t in others if left[t] >= user.keys] or near
         chosen = min(enough, key=left.__getitem__) if enough else max(others, key=left.__getitem__)
         if user.use_count_max > 1 and user.keys > user.use_count_max * given[chosen]:
             return None

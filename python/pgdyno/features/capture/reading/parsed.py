@@ -282,6 +282,7 @@ def _of_data(text: str, node: str, tree: Tree, names: Names) -> Parsed:
     parsed.locks_rows = any(name == "LockingClause" for name, _ in nodes(tree))
     parsed.reads_only = node == "SelectStmt" and not writes and not parsed.locks_rows
     parsed.reads_only = parsed.reads_only and not any(f.is_volatile for f in reader.called)
+    parsed.locks_rows |= any(f.takes_rows for f in reader.called)
     relation = tree.get("relation")
     parsed.written = reader.qualified(relation) if isinstance(relation, Mapping) else ""
     reader.read()
