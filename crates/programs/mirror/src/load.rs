@@ -229,6 +229,15 @@ pub enum ParameterSource {
         statement: u32,
         column: u32,
     },
+    /// A value that this client sent or read in an earlier transaction: the last one of one of
+    /// these places.
+    Recalled {
+        givers: Vec<Giver>,
+        /// Of the draws: the share of the transaction with such a value that was last, of the one
+        /// before it, and so on. What is left is `otherwise`, as are values that do not exist yet.
+        shares: Vec<f64>,
+        otherwise: Box<ParameterSource>,
+    },
     /// A value of a composite type or, with names, a JSON object.
     Record {
         fields: Vec<ParameterSource>,
@@ -268,6 +277,18 @@ pub enum ParameterSource {
         #[serde(default)]
         is_json: bool,
     },
+}
+
+/// A parameter of a statement, or a column of the last row that it returns; counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Giver {
+    /// Place in `MirrorLoad::statements`.
+    pub statement: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameter: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
 }
 
 /// A value of another parameter, and the source that belongs to it.
@@ -317,6 +338,7 @@ pub enum Take {
 pub enum Pick {
     #[default]
     First,
+    Last,
     /// The values of all rows, as an array; those of all turns, if it is used outside of the loop.
     All,
 }

@@ -323,6 +323,27 @@ class Taken(CapturePart):
     column: int
 
 
+class Giver(CapturePart):
+    """A parameter of a statement, or a column of the last row that it returns; from 0."""
+
+    statement: str
+    parameter: int | None = None
+    column: int | None = None
+
+
+class Recalled(CapturePart):
+    """A value that the client sent or read in an earlier transaction: that of one of `givers`.
+
+    `shares`: of the draws, the share of the last transaction with such a value, of the one before
+    it, and so on. The others take `otherwise`.
+    """
+
+    origin: Literal["recalled"] = Field("recalled", alias="from")
+    givers: tuple[Giver, ...]
+    shares: tuple[Share, ...]
+    otherwise: Source
+
+
 class Record(CapturePart):
     """A value of a composite type; with `names`, a JSON object.
 
@@ -386,6 +407,7 @@ Source: TypeAlias = Annotated[
     | Count
     | Turn
     | Taken
+    | Recalled
     | Record
     | Cases
     | ListOf,
@@ -398,7 +420,7 @@ def referred_by(step: Step) -> Iterator[tuple[int, int | None]]:
 
     Without a parameter it is what the step returned, or how often it was carried out.
     """
-    for part in _inside(step):
+    for part in (own for own in _inside(step) if not isinstance(own, Giver)):
         number = getattr(part, "step", None)
         if number is not None and not isinstance(part, Distribution):
             yield number, getattr(part, "parameter", None)
@@ -423,8 +445,16 @@ def parts_of(source: Source) -> Iterator[Source]:
         inner = source.fields
     elif isinstance(source, Cases):
         inner = (*(case.source for case in source.cases), source.otherwise)
+    elif isinstance(source, Recalled):
+        inner = (source.otherwise,)
     for part in inner:
         yield from parts_of(part)
+
+
+def givers_of(source: Source) -> Iterator[Giver]:
+    """Yield the places from whose values a source takes one that a client remembers."""
+    for part in parts_of(source):
+        yield from part.givers if isinstance(part, Recalled) else ()
 
 
 class Step(CapturePart):

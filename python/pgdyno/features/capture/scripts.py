@@ -22,6 +22,7 @@ from pgdyno.features.capture.model import (
     ListOf,
     Now,
     OfColumn,
+    Recalled,
     Record,
     Returned,
     Source,
@@ -119,7 +120,7 @@ class _Writer:
         if isinstance(source, ListOf):
             value, expression = self._value(source.of, name)
             return f"ARRAY[{value}]", expression
-        if isinstance(source, Cases):
+        if isinstance(source, Cases | Recalled):
             return self._value(source.otherwise, name)
         if isinstance(source, Taken | Record):
             return "NULL", ""

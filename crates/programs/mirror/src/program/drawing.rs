@@ -1,7 +1,7 @@
 //! The values of parameters, drawn when a step is added.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pgdyno_script::Prng;
 
@@ -9,7 +9,7 @@ use super::existing::Chosen;
 use super::keys::Keys;
 use super::number;
 use super::slots::{Element, Slots, elements, sort, write_json, write_record};
-use super::step::{Access, Draw, Length, Step};
+use super::step::{Access, Draw, Length, Step, Template};
 use pgdyno_engine::clock::now_ns;
 use pgdyno_engine::contract::job::ClockPair;
 use pgdyno_engine::program::Parameter;
@@ -19,6 +19,8 @@ use pgdyno_engine::program::Session;
 const TAKEN_MAX: usize = 100_000;
 /// How often an element of a list is drawn until it is another one than those before.
 const TRIES_MAX: usize = 20;
+/// Values of one memory.
+const REMEMBERED_MAX: usize = 8;
 /// Most rows whose values become an array.
 pub(super) const LIST_MAX: u64 = 10_000;
 
@@ -28,6 +30,8 @@ pub(super) struct Stock {
     pub(super) keys: OnceLock<Keys>,
     /// Values that transactions have returned for others.
     queues: Vec<Mutex<VecDeque<Box<[u8]>>>>,
+    /// Of each terminal: the last values of each memory, the latest one first.
+    memories: Vec<Mutex<Vec<VecDeque<Box<[u8]>>>>>,
     pub(super) terminals: u32,
     clock: ClockPair,
     data_age_us: i64,
@@ -38,6 +42,7 @@ impl Stock {
         Self {
             keys: OnceLock::new(),
             queues: (0..queue_count).map(|_| Mutex::default()).collect(),
+            memories: (0..terminals).map(|_| Mutex::default()).collect(),
             terminals,
             clock: ClockPair::now(),
             data_age_us: (data_age_s * 1e6) as i64,
@@ -46,7 +51,7 @@ impl Stock {
 
     /// Keep a returned value for a transaction that takes it.
     pub(super) fn give(&self, queue: usize, value: Box<[u8]>) {
-        let mut queue = self.queues[queue].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = locked(&self.queues[queue]);
         if queue.len() < TAKEN_MAX {
             queue.push_back(value);
         }
@@ -54,7 +59,43 @@ impl Stock {
 
     /// Take the value that was kept first; `None` if no value was kept.
     fn take(&self, queue: usize) -> Option<Box<[u8]>> {
-        self.queues[queue].lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        locked(&self.queues[queue]).pop_front()
+    }
+
+    /// Keep the last value that a transaction has for each memory of its terminal.
+    pub(super) fn remember(&self, terminal: u32, template: &Template, slots: &mut Slots) {
+        // The last turn of each step counts, and of several steps the last one.
+        slots.turn = usize::MAX;
+        let mut done = Vec::new();
+        for (step, turns) in template.steps.iter().zip(&slots.turns).rev() {
+            for &(memory, slot) in step.remembers.iter().filter(|_| *turns > 0) {
+                let Some(value) = slots.get(slot).flatten() else { continue };
+                if done.contains(&memory) {
+                    continue;
+                }
+                done.push(memory);
+                let mut known = locked(&self.memories[terminal as usize]);
+                let count = known.len().max(memory + 1);
+                known.resize_with(count, VecDeque::new);
+                known[memory].push_front(Box::from(value));
+                known[memory].truncate(REMEMBERED_MAX);
+            }
+        }
+    }
+
+    /// Return the value that a terminal remembers; `None` if the random number is for another one.
+    fn recalled(
+        &self,
+        terminal: u32,
+        memory: usize,
+        shares: &[f64],
+        mut luck: f64,
+    ) -> Option<Box<[u8]>> {
+        let back = shares.iter().position(|share| {
+            luck -= share;
+            luck < 0.0
+        })?;
+        locked(&self.memories[terminal as usize]).get(memory)?.get(back).cloned()
     }
 
     /// Draw with the random numbers of a session's terminal.
@@ -65,8 +106,13 @@ impl Stock {
     ) -> T {
         let keys = self.keys.get().expect("the keys are read before the load");
         let terminal = session.terminal();
-        session.random(|random| draw(&mut Drawing { stock: self, keys, terminal, random }))
+        session
+            .random(|random| draw(&mut Drawing { stock: self, keys, terminal, random, luck: 0.0 }))
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Draws values for one terminal.
@@ -76,6 +122,8 @@ pub(super) struct Drawing<'a> {
     keys: &'a Keys,
     terminal: u32,
     random: &'a mut Prng,
+    /// The random number of the step that decides which transaction is recalled.
+    luck: f64,
 }
 
 impl<'a> Drawing<'a> {
@@ -92,6 +140,9 @@ impl<'a> Drawing<'a> {
                     Chosen::Nothing => slots.set(slot, None),
                 }
             }
+        }
+        if step.recalls {
+            self.luck = self.random.unit();
         }
         let mut is_whole = step.draws.iter().all(|(slot, draw)| {
             let is_there = self.parameter(draw, *slot, slots);
@@ -157,6 +208,12 @@ impl<'a> Drawing<'a> {
                 slots.set(slot, taken.as_deref());
                 return taken.is_some();
             }
+            Draw::Recalled { memory, shares, otherwise } => {
+                match self.stock.recalled(self.terminal, *memory, shares, self.luck) {
+                    Some(value) => slots.set(slot, Some(&value)),
+                    None => return self.parameter(otherwise, slot, slots),
+                }
+            }
             Draw::Cases { slot: from, cases, otherwise } => {
                 let Some(value) = slots.get(*from) else { return false };
                 let chosen = case_of(value, cases, otherwise);
@@ -209,6 +266,7 @@ impl<'a> Drawing<'a> {
             | Draw::Linear { .. }
             | Draw::Between { .. }
             | Draw::Taken { .. }
+            | Draw::Recalled { .. }
             | Draw::Count { .. }
             | Draw::Turn { .. }
             | Draw::List { .. } => false,

@@ -3,7 +3,7 @@
 use super::catalog::Wanted;
 use super::counts::{Counts, is_spread};
 use super::step::{Access, Counted, Draw, Length, Number, OfRow, Return};
-use crate::load::{Case, Count, MirrorTemplate, ParameterSource, Pick, Take};
+use crate::load::{Case, Count, Giver, MirrorTemplate, ParameterSource, Pick, Take};
 use crate::values::Values;
 
 /// Plans the steps of one template.
@@ -24,6 +24,8 @@ pub(super) struct KeysOfJob {
     pub(super) fresh: Vec<Wanted>,
     /// Values that transactions take from others: a statement of the load, and its column.
     pub(super) taken: Vec<(u32, u32)>,
+    /// The places whose values each client remembers.
+    pub(super) recalled: Vec<Vec<Giver>>,
 }
 
 impl KeysOfJob {
@@ -40,6 +42,12 @@ impl KeysOfJob {
                 ParameterSource::Cases { cases, otherwise, .. } => {
                     left.push(otherwise);
                     left.extend(cases.iter().map(|case| &case.source));
+                }
+                ParameterSource::Recalled { givers, otherwise, .. } => {
+                    left.push(otherwise);
+                    if !keys.recalled.contains(givers) {
+                        keys.recalled.push(givers.clone());
+                    }
                 }
                 &ParameterSource::Taken { statement, column }
                     if !keys.taken.contains(&(statement, column)) =>
@@ -114,6 +122,16 @@ impl Planner<'_> {
                 let queue = self.keys.taken.iter().position(|known| *known == wanted);
                 Draw::Taken { queue: queue.ok_or("takes a value inside of a list of lists")? }
             }
+            ParameterSource::Recalled { givers, shares, otherwise } => Draw::Recalled {
+                memory: self
+                    .keys
+                    .recalled
+                    .iter()
+                    .position(|known| known == givers)
+                    .ok_or("recalls a value inside of a list of lists")?,
+                shares: shares.clone(),
+                otherwise: Box::new(self.draw(number, otherwise)?),
+            },
             &ParameterSource::Count(count) => Draw::Count(self.number(count)?),
             &ParameterSource::Turn { offset } => Draw::Turn { offset },
             ParameterSource::Record { fields, names, bare } => {
@@ -225,6 +243,34 @@ impl Planner<'_> {
         self.slot_count += 1;
         self.returns.push((from, Return { slot, ..wanted }));
         Ok(slot)
+    }
+
+    /// Return the memories that get a value of a step, and the slots with these values.
+    pub(super) fn remembered(
+        &mut self,
+        number: usize,
+        statement: u32,
+    ) -> Result<Vec<(usize, usize)>, String> {
+        let mut made = Vec::new();
+        for memory in 0..self.keys.recalled.len() {
+            let own = self.keys.recalled[memory].iter().find(|own| own.statement == statement);
+            let slot = match own {
+                None => continue,
+                Some(&Giver { parameter: Some(parameter), column: None, .. }) => {
+                    self.slot(number as u32, parameter)?
+                }
+                Some(&Giver { parameter: None, column: Some(column), .. }) => {
+                    let (slot, column) = (self.slot_count, column as usize);
+                    let wanted = Return { column, slot, pick: Pick::Last, is_whole: false };
+                    self.slot_count += 1;
+                    self.returns.push((number, wanted));
+                    slot
+                }
+                Some(_) => return Err("gives either a parameter or a returned column".into()),
+            };
+            made.push((memory, slot));
+        }
+        Ok(made)
     }
 
     /// Return the first step of the loop that a step belongs to.

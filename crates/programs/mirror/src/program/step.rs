@@ -28,6 +28,10 @@ pub(super) struct Step {
     pub(super) returns: Vec<Return>,
     /// Returned columns that other transactions take, and the places of their queues.
     pub(super) gives: Vec<(usize, usize)>,
+    /// Memories of the client that get a value of this step, and the slots with these values.
+    pub(super) remembers: Vec<(usize, usize)>,
+    /// A parameter is a value that the client remembers.
+    pub(super) recalls: bool,
     pub(super) repeat: Counts,
     /// How often the step is executed, if that follows from what came before.
     pub(super) turns: Option<Number>,
@@ -114,6 +118,8 @@ pub(super) enum Draw {
     Now { minus_s: f64 },
     /// A value that another transaction returned, the oldest first.
     Taken { queue: usize },
+    /// A value that the client remembers. One random number decides for all of a step.
+    Recalled { memory: usize, shares: Vec<f64>, otherwise: Box<Draw> },
     /// How many turns or elements came before.
     Count(Number),
     /// The number of the turn, or of the row of a COPY.

@@ -4,7 +4,7 @@ use super::catalog::Wanted;
 use super::counts::{Counts, is_spread};
 use super::needs::role_of;
 use super::sources::{KeysOfJob, Planner, place_of};
-use super::step::{GivenRow, Step, Template};
+use super::step::{Draw, GivenRow, Step, Template};
 use crate::load::{MirrorLoad, MirrorStep, MirrorTemplate, ParameterSource};
 use pgdyno_engine::plan::{StatementKind, is_copy_in};
 use pgdyno_engine::program::{Pauses, TransactionType};
@@ -123,6 +123,11 @@ impl Planner<'_> {
             copied: None,
             returns: Vec::new(),
             gives: self.gives(step.statement),
+            remembers: Vec::new(),
+            recalls: step
+                .parameters
+                .iter()
+                .any(|source| matches!(source, ParameterSource::Recalled { .. })),
             repeat: Counts::new(step.repeat),
             turns: step.turns.map(|count| self.number(count)).transpose()?,
             probability: step.probability,
@@ -135,6 +140,9 @@ impl Planner<'_> {
             left_out: step.left_out,
             role: role_of(text).map(Box::from),
         };
+        if !is_copy_in(text) && !step.left_out {
+            planned.remembers = self.remembered(number, step.statement)?;
+        }
         if is_copy_in(text) {
             planned.copied = Some(self.copied_rows(number, step)?);
             return Ok(planned);
@@ -159,6 +167,8 @@ impl Planner<'_> {
             let draw = self.draw(number, source)?;
             planned.draws.push((slot, draw));
         }
+        // What a client remembers depends on no other value, and an earlier one may follow from it.
+        planned.draws.sort_by_key(|(_, draw)| !matches!(draw, Draw::Recalled { .. }));
         let needed = step.not_null.iter().map(|&place| place as usize);
         planned.not_null = needed
             .map(|place| {

@@ -88,6 +88,7 @@ impl Run {
             for (queue, value) in slots.given.drain(..) {
                 self.stock.give(queue, value);
             }
+            self.stock.remember(session.terminal(), template, &mut slots);
         }
         SPARE.with_borrow_mut(|spare| spare.push(slots));
         Ok(done)
@@ -198,7 +199,7 @@ fn keep(step: &Step, rows: &mut Rows, slots: &mut Slots) -> Result<(), Stopped> 
                     if let Some(value) = value.filter(|_| count < LIST_MAX) {
                         arrays[place].push(Element(Some(value.to_vec())));
                     }
-                } else if count == 0 {
+                } else if count == 0 || returned.pick == Pick::Last {
                     slots.set(returned.slot, value);
                 }
             }

@@ -27,6 +27,7 @@ from pgdyno.features.capture.model import (
     ListOf,
     Now,
     OfColumn,
+    Recalled,
     Record,
     Returned,
     Source,
@@ -149,6 +150,8 @@ class StepDrawing:
                 return self._draw(step, source_of_case(source, value), own)
             case Returned():
                 return self._of_row(source)
+            case Recalled():
+                return self._draw(step, source.otherwise, own)
             case Taken():
                 return self._taken(source)
             case Equal(take="value"):

@@ -28,12 +28,14 @@ from pgdyno.features.capture.model import (
     Constant,
     ListOf,
     OfColumn,
+    Recalled,
     Record,
     Source,
     Statement,
     Step,
     Taken,
     Template,
+    givers_of,
     parts_of,
     referred_by,
 )
@@ -158,6 +160,9 @@ def _referred(templates: Iterable[Template]) -> Iterator[tuple[str, int]]:
             for number, place in referred_by(step):
                 if place is not None:
                     yield template.steps[number].statement, place
+            for giver in (own for source in step.parameters for own in givers_of(source)):
+                if giver.parameter is not None:
+                    yield giver.statement, giver.parameter
 
 
 def _sent(
@@ -291,6 +296,13 @@ class _Sources:
                 given.update({"from": "drawn", "distribution": drawn})
             elif column in self.ranges:
                 given["range"] = list(self.ranges[column])
+        elif isinstance(source, Recalled):
+            self.put(source.otherwise, given["otherwise"])
+            given["givers"] = [
+                {**own, "statement": self.place[own["statement"]]}
+                for own in given["givers"]
+                if own["statement"] in self.place
+            ]
         elif isinstance(source, Taken):
             given["statement"] = self.place[source.statement]
         elif isinstance(source, ListOf):

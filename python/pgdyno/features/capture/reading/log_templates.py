@@ -35,6 +35,7 @@ from pgdyno.features.capture.reading.observed import Observed, number_of
 from pgdyno.features.capture.reading.parameter_sources import Sources
 from pgdyno.features.capture.reading.parameter_uses import Parameter
 from pgdyno.features.capture.reading.parsed import Parsed
+from pgdyno.features.capture.reading.recalled import Memories, with_recalled
 from pgdyno.features.capture.reading.stand_ins import StandIns
 from pgdyno.features.capture.reading.templates import TemplateDraft, finished
 from pgdyno.features.capture.schema import ColumnShape
@@ -189,7 +190,8 @@ def templates_of(
         once, new = partial(_is_used_once, group), partial(_are_new, group)
         drafts.append(TemplateDraft(template, float(group.count), copied, once, new))
     parsed = {context.ids[key]: statement for key, statement in used.items()}
-    return finished(drafts, parsed, keys)
+    memories = Memories(groups, statements, context.sources)
+    return with_recalled(finished(drafts, parsed, keys), memories, context.ids)
 
 
 def written_values(

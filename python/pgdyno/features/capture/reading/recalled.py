@@ -1,0 +1,295 @@
+"""Values that a program keeps in its memory from one transaction of a session to a later one.
+
+Such as the key and the version of a row that it changes again, or the last key of the page that it
+has read. A log shows them: a parameter has the value that an earlier transaction of the session
+sent, or a new one that no earlier transaction sent, but an INSERT of the session has returned.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from pgdyno.features.capture.model import (
+    Between,
+    Drawn,
+    Equal,
+    Giver,
+    Linear,
+    OfColumn,
+    Recalled,
+    Source,
+    Step,
+    Template,
+)
+from pgdyno.features.capture.reading.key_families import KeyFamilies
+from pgdyno.features.capture.reading.key_sources import Place
+from pgdyno.features.capture.reading.log_calls import Value
+from pgdyno.features.capture.reading.log_grouping import StatementKey, TransactionGroup
+from pgdyno.features.capture.reading.log_statements import LoggedStatement
+from pgdyno.features.capture.reading.observed import number_of
+from pgdyno.features.capture.reading.parsed import Parsed
+
+# The engine remembers eight transactions; a value of more than four ago is hardly in a memory.
+_REMEMBERED, _BACK_MAX = 8, 4
+_ASKED = ("equal", "range")
+_USES = (*_ASKED, "insert", "set")
+_INSTANCES_MIN = 10
+# A place gives values if at least this share comes from it.
+_GIVES = 0.05
+# Values are recalled if it is at least this share, and this much more than by chance.
+_RECALLED, _ABOVE_CHANCE = 0.5, 0.25
+# If it is this share, what a value seems to follow from in its transaction is by chance.
+_CERTAIN = 0.9
+# The most calls that are looked at.
+_CALLS_MAX = 300_000
+
+# The parameter of a kind of transaction: the place of the kind, the step, and its place there.
+Position = tuple[int, int, int]
+# A statement, and its parameter or (negative, -1 is the first) its returned column.
+_Giver = tuple[StatementKey, int]
+# A transaction of a session: the value of each place, in the order of the steps; None: not known.
+_Entry = dict[_Giver, str | None]
+
+
+@dataclass(slots=True)
+class _Step:
+    """The columns of the parameters of a step, with their families; the keys that it returns.
+
+    `asked`: parameters that decide which rows there are. `changed`: pairs of a parameter that is
+    written into a column, and one that is compared with it.
+    """
+
+    sent: dict[int, tuple[Place, Place]]
+    returned: dict[int, Place]
+    asked: set[int]
+    changed: list[tuple[int, int]]
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What was seen of one parameter. `from_each`: values that each place gave before it.
+
+    `back`: how many transactions ago, of those with a place that gives values.
+    """
+
+    values: Counter[str] = field(default_factory=Counter)
+    from_each: Counter[_Giver] = field(default_factory=Counter)
+    back: Counter[int] = field(default_factory=Counter)
+
+    @property
+    def by_chance(self) -> float:
+        """Return how often one of the last values is the same by chance."""
+        total = self.values.total()
+        same = sum((count / total) ** 2 for count in self.values.values())
+        return 1 - (1 - same) ** _BACK_MAX
+
+    def givers(self) -> frozenset[_Giver]:
+        """Return the places from which values come, at most one of a statement."""
+        chosen: dict[StatementKey, _Giver] = {}
+        for giver, count in self.from_each.most_common():
+            if count >= _GIVES * self.values.total():
+                chosen.setdefault(giver[0], giver)
+        return frozenset(chosen.values())
+
+
+class Memories:
+    """Looks at the transactions of a log for values that sessions keep."""
+
+    def __init__(
+        self,
+        groups: Sequence[TransactionGroup],
+        statements: Mapping[StatementKey, LoggedStatement],
+        families: KeyFamilies,
+    ) -> None:
+        self._groups, self._families = groups, families
+        parsed = {key: statements[key].parsed for group in groups for key in group.steps}
+        self._writes = {key for key, own in parsed.items() if own.kind != "select"}
+        made = {key: self._step(own) for key, own in parsed.items()}
+        self._steps = [[made[key] for key in group.steps] for group in groups]
+        self._added: dict[tuple[int, int, int, int], Counter[float]] = defaultdict(Counter)
+        self._seen: dict[Position, _Seen] = defaultdict(_Seen)
+        self._givers: dict[Position, frozenset[_Giver]] = {}
+        self._follow()
+        self._givers = {
+            position: givers
+            for position, seen in self._seen.items()
+            if seen.values.total() >= _INSTANCES_MIN and (givers := seen.givers())
+        }
+        if self._givers:
+            self._follow()
+
+    @cached_property
+    def _shares(self) -> dict[Position, list[float]]:
+        """Return of the parameters that are recalled the share of the values that come from the
+        last transaction, of those from the one before it, and so on.
+
+        If one parameter of a step is recalled, the others come from the same transactions.
+        """
+        shares, certain = {}, set()
+        for position, givers in self._givers.items():
+            seen = self._seen[position]
+            backs = range(1 + max(set(seen.back) - {_BACK_MAX}, default=0))
+            own = [round(seen.back[back] / seen.values.total(), 3) for back in backs]
+            if sum(own) < _RECALLED:
+                continue
+            shares[position] = own
+            # Values that are only asked for are asked for again by chance, or find nothing.
+            if sum(own) >= seen.by_chance + _ABOVE_CHANCE and self._writes & {k for k, _ in givers}:
+                certain.add(position[:2])
+        return {position: own for position, own in shares.items() if position[:2] in certain}
+
+    def sources(self, step: Step, kind: int, number: int, ids: Mapping[StatementKey, str]) -> Step:
+        """Return a step with the values that sessions keep. Args: number, of the step."""
+        sources, own = list(step.parameters), self._steps[kind][number]
+        known = {at for at in own.asked if (kind, number, at) in self._shares}
+        free = {at for at in own.sent if self._is_free(sources[at], (kind, number, at))}
+        for at in sorted(free & known):
+            source, (table, column) = sources[at], own.sent[at][0]
+            given = source.given if isinstance(source, OfColumn) else ()
+            # Other columns of its row would be those of another one.
+            if ({other.parameter for other in given if other.step == number} & free) - known:
+                continue
+            if given or not isinstance(source, Drawn | OfColumn):
+                source = OfColumn(table=table, column=column)
+            givers = tuple(
+                Giver(statement=ids[key], parameter=place)
+                if place >= 0
+                else Giver(statement=ids[key], column=-1 - place)
+                for key, place in sorted(self._givers[kind, number, at])
+            )
+            shares = tuple(self._shares[kind, number, at])
+            sources[at] = Recalled(givers=givers, shares=shares, otherwise=source)
+        for at, other in own.changed:
+            # The version after a change follows from the one before it.
+            added = self._added[kind, number, at, other]
+            for most, count in added.most_common(1):
+                if isinstance(sources[other], Recalled) and count >= _CERTAIN * added.total():
+                    sources[at] = Linear(step=number, parameter=other, slope=1, offset=most)
+        return step.model_copy(update={"parameters": tuple(sources)})
+
+    def _is_free(self, source: Source, position: Position) -> bool:
+        """Return whether a value follows from nothing in its transaction, or only by chance: from
+        a value of another column, while the session has it already.
+        """
+        if isinstance(source, Equal | Linear | Between):
+            kind, step, at = position
+            own, other = (self._steps[kind][number].sent for number in (step, source.step))
+            place = source.parameter or 0
+            is_same = at not in own or place not in other or own[at][1] == other[place][1]
+            # The version before a change does not follow from the one after it.
+            is_same &= source.step != step or (place, at) not in self._steps[kind][step].changed
+            return not is_same and self._shares.get(position, [0.0])[0] >= _CERTAIN
+        return isinstance(source, Drawn) or (isinstance(source, OfColumn) and not source.kept)
+
+    def _step(self, parsed: Parsed) -> _Step:
+        uses = {} if parsed.copies else {n - 1: use for n, use in parsed.parameters.items()}
+        uses = {at: use for at, use in uses.items() if use.use in _USES and use.table}
+        places = {at: (use.table, use.column) for at, use in uses.items()}
+        sent = {at: (place, self._family(place)) for at, place in places.items()}
+        asked = {
+            at
+            for at, place in places.items()
+            if uses[at].use in _ASKED or self._families.family_of_key(place)
+        }
+        changed = [
+            (at, other)
+            for at, other in itertools.permutations(places, 2)
+            if places[at] == places[other] and (uses[at].use, uses[other].use) == ("set", "equal")
+        ]
+        # A log shows the key of a new row later, when it is used for the first time.
+        outputs = enumerate(parsed.outputs if parsed.kind == "insert" else ())
+        returned = {-1 - at: self._family(place) for at, place in outputs if place[0]}
+        families = {family for _, family in sent.values()}
+        returned = {at: family for at, family in returned.items() if family not in families}
+        return _Step(sent, returned, asked, changed)
+
+    def _family(self, place: Place) -> Place:
+        return self._families.family_of_key(place) or place
+
+    def _transactions(self) -> Iterator[tuple[int, int]]:
+        """Yield kind and number of each transaction that is kept, in the order of their ends."""
+        ordered = [
+            (kept.number, kind, number)
+            for kind, group in enumerate(self._groups)
+            for number, kept in enumerate(group.kept)
+        ]
+        left = _CALLS_MAX
+        for _, kind, number in sorted(ordered):
+            left -= len(self._groups[kind].steps)
+            if left < 0:
+                return
+            yield kind, number
+
+    def _follow(self) -> None:
+        """Go through the transactions: note what gave values or, if that is known, how long ago."""
+        memory: dict[tuple[str, Place], deque[_Entry]] = defaultdict(
+            lambda: deque(maxlen=_REMEMBERED)
+        )
+        known: set[tuple[Place, str]] = set()
+        for kind, number in self._transactions():
+            group = self._groups[kind]
+            kept = group.kept[number]
+            new: dict[Place, _Entry] = defaultdict(dict)
+            for step, call in kept.calls(range(len(group.steps))):
+                own, values = self._steps[kind][step], call.values
+                for at, (_, family) in own.sent.items():
+                    value = values[at] if at < len(values) else None
+                    if not isinstance(value, str):
+                        continue
+                    if at in own.asked:
+                        entries = memory[kept.session.id, family]
+                        self._note((kind, step, at), value, entries, (family, value) in known)
+                    giver = group.steps[step], at
+                    new[family].pop(giver, None)
+                    new[family][giver] = value
+                for at, family in own.returned.items():
+                    new[family][group.steps[step], at] = None
+                for at, other in own.changed if not self._givers else ():
+                    added = _number(values, at) - _number(values, other)
+                    self._added[kind, step, at, other][added] += 1
+            for family, entry in new.items():
+                memory[kept.session.id, family].appendleft(entry)
+                known |= {(family, value) for value in entry.values() if value is not None}
+
+    def _note(
+        self, position: Position, value: str, entries: Sequence[_Entry], is_known: bool
+    ) -> None:
+        seen, givers = self._seen[position], self._givers.get(position)
+        if givers is None and self._givers:
+            return
+        back, same = 0, []
+        for entry in entries:
+            # What a client remembers of a transaction is the last value of these places.
+            at = [giver for giver in entry if givers is None or giver in givers]
+            at = at if givers is None else at[-1:]
+            # The key of a new row is the first value that nobody has sent before.
+            same = [g for g in at if entry[g] == value or (entry[g] is None and not is_known)]
+            if same:
+                entry.update(dict.fromkeys(same, value))
+                break
+            back += bool(at)
+        if givers is None:
+            seen.values[value] += 1
+            seen.from_each.update(same)
+        else:
+            seen.back[back if same else _BACK_MAX] += 1
+
+
+def _number(values: Sequence[Value], at: int) -> float:
+    number = number_of(values[at]) if at < len(values) else None
+    return float("nan") if number is None else number
+
+
+def with_recalled(
+    templates: Sequence[Template], memories: Memories, ids: Mapping[StatementKey, str]
+) -> list[Template]:
+    """Return the templates of groups with the values that sessions keep."""
+    made = []
+    for kind, template in enumerate(templates):
+        steps = [memories.sources(step, kind, at, ids) for at, step in enumerate(template.steps)]
+        made.append(template.model_copy(update={"steps": tuple(steps)}))
+    return made

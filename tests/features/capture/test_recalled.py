@@ -1,0 +1,102 @@
+"""Values that a program keeps from one transaction of a session to a later one."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from tests.features.capture.test_log_transactions import capture_of, entry, texts
+from tests.fixtures.captured_load import rebuilt
+from tests.fixtures.clusters import Make, connection, run_sql
+from tests.fixtures.command import Command
+
+from pgdyno.features.capture.model import Giver, OfColumn, Recalled
+from pgdyno.server.target import Target
+
+HIRE = "INSERT INTO pgbench_tellers (bid, tbalance) VALUES ($1, $2) RETURNING tid"
+CHANGE = "UPDATE pgbench_tellers SET tbalance = $1 WHERE tid = $2 AND tbalance = $3"
+LOOK = "SELECT tbalance FROM pgbench_tellers WHERE tid = $1"
+SCHEMA = (
+    "CREATE TABLE step (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text,"
+    " version int NOT NULL)",
+    "CREATE TABLE item (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, batch int NOT NULL,"
+    " amount int)",
+    "CREATE INDEX ON item (batch, id)",
+    "INSERT INTO step (name, version) SELECT 'old', 9 FROM generate_series(1, 500)",
+    "INSERT INTO item (batch) SELECT n % 60 FROM generate_series(1, 6000) n",
+    "ANALYZE",
+)
+
+
+def work(target: Target) -> None:
+    """Two sessions change a row with its version again and again, and read a table by pages."""
+    for seed in range(2):
+        rng = random.Random(seed)
+        with connection(target) as session:
+            for _ in range(12):
+                made = "INSERT INTO step (name, version) VALUES ('work', 0) RETURNING id"
+                [step] = session.execute(made).fetchone()
+                batch, last = rng.randrange(60), 0
+                for version in range(5):
+                    page = "SELECT id, amount FROM item WHERE batch = %s AND id > %s ORDER BY id"
+                    rows = session.execute(f"{page} LIMIT 20", [batch, last]).fetchall()
+                    last = rows[-1][0]
+                    session.execute("UPDATE item SET amount = 1 WHERE id = %s", [last])
+                    change = "UPDATE step SET version = %s WHERE id = %s AND version = %s"
+                    session.execute(change, [version + 1, step, version])
+
+
+@pytest.mark.pg
+@pytest.mark.parametrize("version", ["15", "18"])
+def test_a_row_with_its_version_is_changed_again_and_pages_follow_each_other(
+    version: str, pgdyno: Command, new_cluster: Make, tmp_path: Path
+) -> None:
+    made = rebuilt(pgdyno, new_cluster, tmp_path, SCHEMA, work, origin="log", version=version)
+    run_sql(made.copy, "CREATE EXTENSION pg_stat_statements")
+    result = made.mirror("3s")
+    assert result["failures"] == {}
+    [row] = [own for own in result["likeness"]["statements"] if "UPDATE step" in own["text"]]
+    # Without what the session knows, hardly any call finds its row.
+    assert row["copy"]["rows"] > 0.8, row
+    [page] = [own for own in result["likeness"]["statements"] if "FROM item" in own["text"]]
+    assert page["copy"]["rows"] > 15, page
+
+
+def changes(*, of_session: bool) -> str:
+    """Return a log of two sessions, each of which changes rows that it has hired."""
+    rng, said = random.Random(1), ""
+    for number in range(30):
+        for session, is_second in (("1.a", False), ("2.b", True)):
+            at, key = 10 * number + is_second / 2, 100 + 2 * number + is_second
+            said += entry(session, at, HIRE, ["1", "0"])
+            for version in range(3):
+                own = key if of_session else rng.randrange(1000)
+                balance = 100 * key + version
+                values = [str(balance + 1), str(own), str(balance if version else 0)]
+                said += entry(session, at + 1 + version, CHANGE, values)
+    return said
+
+
+def test_a_key_comes_from_the_insert_and_a_version_from_the_change_before(tmp_path: Path) -> None:
+    capture = capture_of(tmp_path, changes(of_session=True))
+    [change] = [t for t in capture.templates if texts(capture, t) == [CHANGE]]
+    known = {statement.text: statement.id for statement in capture.statements}
+    _, key, version = change.steps[0].parameters
+    assert isinstance(key, Recalled)
+    assert set(key.givers) == {
+        Giver(statement=known[HIRE], column=0),
+        Giver(statement=known[CHANGE], parameter=1),
+    }
+    assert key.shares == (1.0,)
+    assert isinstance(version, Recalled)
+    assert Giver(statement=known[CHANGE], parameter=0) in version.givers
+
+
+def test_keys_that_sessions_do_not_know_are_those_of_any_row(tmp_path: Path) -> None:
+    said = changes(of_session=False)
+    said += "".join(entry("3.c", 400 + n, LOOK, [str(n * 37 % 10)]) for n in range(50))
+    capture = capture_of(tmp_path, said)
+    for text, place in ((CHANGE, 1), (LOOK, 0)):
+        [template] = [t for t in capture.templates if texts(capture, t) == [text]]
+        assert isinstance(template.steps[0].parameters[place], OfColumn), text
