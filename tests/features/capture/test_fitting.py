@@ -246,6 +246,15 @@ def test_one_bound_that_is_near_enough_comes_before_far_ones_that_are_right_on_a
         assert all(300 < value < 1300 for value in values), own
 
 
+def test_one_value_within_the_limits_comes_before_a_mixture_with_one_that_is_far() -> None:
+    seen = {str(rows): (float(rows), rows / 10) for rows in (1, 850, 1400, 3000)}
+    wanted = module.WantedWork(700, 70)
+    assert module._mixture(seen, wanted) == Constant(value="850")
+    # If calls find nothing or very much, both are needed.
+    few = {value: seen[value] for value in ("1", "3000")}
+    assert isinstance(module._mixture(few, wanted), Drawn)
+
+
 @pytest.mark.pg
 def test_few_executions_follow_after_the_time_of_a_fit(
     docs: Target, monkeypatch: pytest.MonkeyPatch

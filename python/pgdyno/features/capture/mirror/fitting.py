@@ -68,6 +68,8 @@ _TIMEOUT = "2s"
 _WEIGHTS = tuple(step / 20 for step in range(21))
 # Candidates whose work is so near share a weight, so that not one value is asked for all the time.
 _NEAR = 0.2
+# How much the error of a single call counts, compared with the error of the mean.
+_FAR = 0.2
 _SEED = 7
 # What is fitted without knowing the work of the present values.
 _ERROR_MAX = 0.5
@@ -533,12 +535,12 @@ def _mixture(seen: Mapping[str | None, Measured], wanted: WantedWork) -> Source:
         mixed = [weight * a + (1 - weight) * b for a, b in zip(first, other, strict=True)]
         return wanted.error((mixed[0], mixed[1]))
 
-    def cost(choice: tuple[tuple[str | None, str | None], float]) -> tuple[float, float]:
-        # Of mixtures that are near enough, the one whose calls are the nearest: often one value.
+    def cost(choice: tuple[tuple[str | None, str | None], float]) -> float:
+        # Calls that are near come before far ones that are right on average: often one value.
         pair, weight = choice
         used = [value for value, part in zip(pair, (weight, 1 - weight), strict=True) if part]
-        near = max(error(pair, weight), RATIO_LIMIT / 2)
-        return near, max(wanted.error(seen[value]) for value in used)
+        farthest = max(wanted.error(seen[value]) for value in used)
+        return max(error(pair, weight), RATIO_LIMIT / 2) + _FAR * farthest
 
     pairs = itertools.combinations_with_replacement(seen, 2)
     pair, weight = min(itertools.product(pairs, _WEIGHTS), key=cost)
