@@ -71,13 +71,13 @@ class _Step:
 
 @dataclass(slots=True)
 class _Seen:
-    """What was seen of one parameter. `from_each`: values that each place gave before it.
+    """What was seen of one parameter. `places`: those that had its value before, together.
 
     `back`: how many transactions ago, of those with a place that gives values.
     """
 
     values: Counter[str] = field(default_factory=Counter)
-    from_each: Counter[_Giver] = field(default_factory=Counter)
+    places: Counter[frozenset[_Giver]] = field(default_factory=Counter)
     back: Counter[int] = field(default_factory=Counter)
 
     @property
@@ -87,12 +87,22 @@ class _Seen:
         same = sum((count / total) ** 2 for count in self.values.values())
         return 1 - (1 - same) ** _BACK_MAX
 
-    def givers(self) -> frozenset[_Giver]:
-        """Return the places from which values come, at most one of a statement."""
+    def givers(self, rank: Mapping[StatementKey, int]) -> frozenset[_Giver]:
+        """Return few places that had nearly all values, at most one of a statement.
+
+        Args: rank, of statements: of two that had as many values, the one with the higher rank.
+        """
         chosen: dict[StatementKey, _Giver] = {}
-        for giver, count in self.from_each.most_common():
-            if count >= _GIVES * self.values.total():
-                chosen.setdefault(giver[0], giver)
+        left, least = self.places.copy(), _GIVES * self.values.total()
+        while left:
+            had: Counter[_Giver] = Counter()
+            for places, count in left.items():
+                had.update({place: count for place in places if place[0] not in chosen})
+            if not had or max(had.values()) < least:
+                break
+            best = max(had, key=lambda place: (had[place] // least, rank[place[0]], had[place]))
+            chosen[best[0]] = best
+            left = Counter({places: n for places, n in left.items() if best not in places})
         return frozenset(chosen.values())
 
 
@@ -114,10 +124,15 @@ class Memories:
         self._seen: dict[Position, _Seen] = defaultdict(_Seen)
         self._givers: dict[Position, frozenset[_Giver]] = {}
         self._follow()
+        # Key and version of a row come from one statement, if one had both.
+        ranks: dict[tuple[int, int], Counter[StatementKey]] = defaultdict(Counter)
+        for position, seen in self._seen.items():
+            ranks[position[:2]].update({key for places in seen.places for key, _ in places})
         self._givers = {
             position: givers
             for position, seen in self._seen.items()
-            if seen.values.total() >= _INSTANCES_MIN and (givers := seen.givers())
+            if seen.values.total() >= _INSTANCES_MIN
+            and (givers := seen.givers(ranks[position[:2]]))
         }
         if self._givers:
             self._follow()
@@ -132,7 +147,7 @@ class Memories:
         shares, certain = {}, set()
         for position, givers in self._givers.items():
             seen = self._seen[position]
-            backs = range(1 + max(set(seen.back) - {_BACK_MAX}, default=0))
+            backs = range(1 + max((n for n in seen.back if n < _BACK_MAX), default=0))
             own = [round(seen.back[back] / seen.values.total(), 3) for back in backs]
             if sum(own) < _RECALLED:
                 continue
@@ -261,22 +276,19 @@ class Memories:
         seen, givers = self._seen[position], self._givers.get(position)
         if givers is None and self._givers:
             return
-        back, same = 0, []
-        for entry in entries:
-            # What a client remembers of a transaction is the last value of these places.
-            at = [giver for giver in entry if givers is None or giver in givers]
-            at = at if givers is None else at[-1:]
+        if not is_known and all(value not in entry.values() for entry in entries):
             # The key of a new row is the first value that nobody has sent before.
-            same = [g for g in at if entry[g] == value or (entry[g] is None and not is_known)]
-            if same:
-                entry.update(dict.fromkeys(same, value))
-                break
-            back += bool(at)
+            newest = next((entry for entry in entries if None in entry.values()), {})
+            newest.update({place: value for place, known in newest.items() if known is None})
         if givers is None:
+            same = {place for entry in entries for place in entry if entry[place] == value}
             seen.values[value] += 1
-            seen.from_each.update(same)
-        else:
-            seen.back[back if same else _BACK_MAX] += 1
+            seen.places[frozenset(same)] += bool(same)
+            return
+        # What a client remembers of a transaction is the last value of these places.
+        own = [[entry[place] for place in entry if place in givers][-1:] for entry in entries]
+        last = [values[0] for values in own if values]
+        seen.back[last.index(value) if value in last else _BACK_MAX] += 1
 
 
 def _number(values: Sequence[Value], at: int) -> float:
