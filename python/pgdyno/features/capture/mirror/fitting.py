@@ -535,12 +535,14 @@ def _mixture(seen: Mapping[str | None, Measured], wanted: WantedWork) -> Source:
         mixed = [weight * a + (1 - weight) * b for a, b in zip(first, other, strict=True)]
         return wanted.error((mixed[0], mixed[1]))
 
-    def cost(choice: tuple[tuple[str | None, str | None], float]) -> float:
+    def cost(choice: tuple[tuple[str | None, str | None], float]) -> tuple[float, float]:
         # Calls that are near come before far ones that are right on average: often one value.
+        # If most calls find nothing, no call is near.
         pair, weight = choice
         used = [value for value, part in zip(pair, (weight, 1 - weight), strict=True) if part]
         farthest = max(wanted.error(seen[value]) for value in used)
-        return max(error(pair, weight), RATIO_LIMIT / 2) + _FAR * farthest
+        far = _FAR * farthest if wanted.rows >= 1 else 0.0
+        return max(error(pair, weight), RATIO_LIMIT / 2) + far, farthest
 
     pairs = itertools.combinations_with_replacement(seen, 2)
     pair, weight = min(itertools.product(pairs, _WEIGHTS), key=cost)
