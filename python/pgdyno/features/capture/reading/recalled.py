@@ -71,14 +71,16 @@ class _Step:
 
 @dataclass(slots=True)
 class _Seen:
-    """What was seen of one parameter. `places`: those that had its value before, together.
-
-    `back`: how many transactions ago, of those with a place that gives values.
+    """What was seen of one parameter. `places`: those that had its value, and those that had it in
+    the nearest transaction. `back`: for places that give values, how many of their transactions
+    ago.
     """
 
     values: Counter[str] = field(default_factory=Counter)
-    places: Counter[frozenset[_Giver]] = field(default_factory=Counter)
-    back: Counter[int] = field(default_factory=Counter)
+    places: tuple[Counter[frozenset[_Giver]], ...] = field(
+        default_factory=lambda: (Counter(), Counter())
+    )
+    back: dict[frozenset[_Giver], Counter[int]] = field(default_factory=dict)
 
     @property
     def by_chance(self) -> float:
@@ -87,23 +89,38 @@ class _Seen:
         same = sum((count / total) ** 2 for count in self.values.values())
         return 1 - (1 - same) ** _BACK_MAX
 
-    def givers(self, rank: Mapping[StatementKey, int]) -> frozenset[_Giver]:
-        """Return few places that had nearly all values, at most one of a statement.
+    def choose(self, rank: Mapping[StatementKey, int]) -> None:
+        """Choose the places that may give values, at most one of a statement.
 
         Args: rank, of statements: of two that had as many values, the one with the higher rank.
         """
-        chosen: dict[StatementKey, _Giver] = {}
-        left, least = self.places.copy(), _GIVES * self.values.total()
-        while left:
-            had: Counter[_Giver] = Counter()
-            for places, count in left.items():
-                had.update({place: count for place in places if place[0] not in chosen})
-            if not had or max(had.values()) < least:
-                break
-            best = max(had, key=lambda place: (had[place] // least, rank[place[0]], had[place]))
-            chosen[best[0]] = best
-            left = Counter({places: n for places, n in left.items() if best not in places})
-        return frozenset(chosen.values())
+        least = max(_GIVES * self.values.total(), 1)
+        for left in self.places:
+            chosen: dict[StatementKey, _Giver] = {}
+            while left:
+                had: Counter[_Giver] = Counter()
+                for places, count in left.items():
+                    had.update({place: count for place in places if place[0] not in chosen})
+                if not had or max(had.values()) < least:
+                    break
+                best = max(had, key=lambda own: (had[own] // least, rank[own[0]], had[own]))
+                chosen[best[0]] = best
+                left = Counter({places: n for places, n in left.items() if best not in places})
+            if chosen:
+                self.back[frozenset(chosen.values())] = Counter()
+
+    @property
+    def shares(self) -> dict[frozenset[_Giver], list[float]]:
+        """Return how many values come from the last transaction of places that give them, the one
+        before it, and so on; of the places from which more come from later ones, only.
+        """
+        total, made = self.values.total(), {}
+        for givers, back in self.back.items():
+            ago = range(1 + max((number for number in back if number < _BACK_MAX), default=0))
+            made[givers] = [round(back[number] / total, 3) for number in ago]
+        # Those that several parameters of the step have come first.
+        best = max(made, key=lambda own: round(10 * made[own][0]), default=None)
+        return {} if best is None else {best: made[best]}
 
 
 class Memories:
@@ -122,45 +139,41 @@ class Memories:
         self._steps = [[made[key] for key in group.steps] for group in groups]
         self._added: dict[tuple[int, int, int, int], Counter[float]] = defaultdict(Counter)
         self._seen: dict[Position, _Seen] = defaultdict(_Seen)
-        self._givers: dict[Position, frozenset[_Giver]] = {}
+        self._is_chosen = False
         self._follow()
         # Key and version of a row come from one statement, if one had both.
         ranks: dict[tuple[int, int], Counter[StatementKey]] = defaultdict(Counter)
         for position, seen in self._seen.items():
-            ranks[position[:2]].update({key for places in seen.places for key, _ in places})
-        self._givers = {
-            position: givers
-            for position, seen in self._seen.items()
-            if seen.values.total() >= _INSTANCES_MIN
-            and (givers := seen.givers(ranks[position[:2]]))
-        }
-        if self._givers:
-            self._follow()
+            ranks[position[:2]].update({key for own in seen.places[0] for key, _ in own})
+        for position, seen in self._seen.items():
+            if seen.values.total() >= _INSTANCES_MIN:
+                seen.choose(ranks[position[:2]])
+        self._is_chosen = True
+        self._follow()
 
     @cached_property
-    def _shares(self) -> dict[Position, list[float]]:
-        """Return of the parameters that are recalled the share of the values that come from the
-        last transaction, of those from the one before it, and so on.
+    def _recalled(self) -> dict[Position, tuple[frozenset[_Giver], list[float]]]:
+        """Return the places that give the values of the parameters that are recalled, with the
+        shares of their last transactions.
 
         If one parameter of a step is recalled, the others come from the same transactions.
         """
-        shares, certain = {}, set()
-        for position, givers in self._givers.items():
-            seen = self._seen[position]
-            backs = range(1 + max((n for n in seen.back if n < _BACK_MAX), default=0))
-            own = [round(seen.back[back] / seen.values.total(), 3) for back in backs]
-            if sum(own) < _RECALLED:
-                continue
-            shares[position] = own
-            # Values that are only asked for are asked for again by chance, or find nothing.
-            if sum(own) >= seen.by_chance + _ABOVE_CHANCE and self._writes & {k for k, _ in givers}:
-                certain.add(position[:2])
-        return {position: own for position, own in shares.items() if position[:2] in certain}
+        made, certain = {}, set()
+        for position, seen in self._seen.items():
+            for givers, own in seen.shares.items():
+                if sum(own) < _RECALLED:
+                    continue
+                made[position] = (givers, own)
+                # Values that are only asked for are asked for again by chance, or find nothing.
+                is_known = bool(self._writes & {key for key, _ in givers})
+                if is_known and sum(own) >= seen.by_chance + _ABOVE_CHANCE:
+                    certain.add(position[:2])
+        return {position: own for position, own in made.items() if position[:2] in certain}
 
     def sources(self, step: Step, kind: int, number: int, ids: Mapping[StatementKey, str]) -> Step:
         """Return a step with the values that sessions keep. Args: number, of the step."""
         sources, own = list(step.parameters), self._steps[kind][number]
-        known = {at for at in own.asked if (kind, number, at) in self._shares}
+        known = {at for at in own.asked if (kind, number, at) in self._recalled}
         free = {at for at in own.sent if self._is_free(sources[at], (kind, number, at))}
         for at in sorted(free & known):
             source, (table, column) = sources[at], own.sent[at][0]
@@ -170,14 +183,14 @@ class Memories:
                 continue
             if given or not isinstance(source, Drawn | OfColumn):
                 source = OfColumn(table=table, column=column)
+            places, shares = self._recalled[kind, number, at]
             givers = tuple(
                 Giver(statement=ids[key], parameter=place)
                 if place >= 0
                 else Giver(statement=ids[key], column=-1 - place)
-                for key, place in sorted(self._givers[kind, number, at])
+                for key, place in sorted(places)
             )
-            shares = tuple(self._shares[kind, number, at])
-            sources[at] = Recalled(givers=givers, shares=shares, otherwise=source)
+            sources[at] = Recalled(givers=givers, shares=tuple(shares), otherwise=source)
         for at, other in own.changed:
             # The version after a change follows from the one before it.
             added = self._added[kind, number, at, other]
@@ -197,7 +210,8 @@ class Memories:
             is_same = at not in own or place not in other or own[at][1] == other[place][1]
             # The version before a change does not follow from the one after it.
             is_same &= source.step != step or (place, at) not in self._steps[kind][step].changed
-            return not is_same and self._shares.get(position, [0.0])[0] >= _CERTAIN
+            known = self._recalled.get(position)
+            return not is_same and known is not None and known[1][0] >= _CERTAIN
         return isinstance(source, Drawn) or (isinstance(source, OfColumn) and not source.kept)
 
     def _step(self, parsed: Parsed) -> _Step:
@@ -263,7 +277,7 @@ class Memories:
                     new[family][giver] = value
                 for at, family in own.returned.items():
                     new[family][group.steps[step], at] = None
-                for at, other in own.changed if not self._givers else ():
+                for at, other in own.changed if not self._is_chosen else ():
                     added = _number(values, at) - _number(values, other)
                     self._added[kind, step, at, other][added] += 1
             for family, entry in new.items():
@@ -273,22 +287,23 @@ class Memories:
     def _note(
         self, position: Position, value: str, entries: Sequence[_Entry], is_known: bool
     ) -> None:
-        seen, givers = self._seen[position], self._givers.get(position)
-        if givers is None and self._givers:
-            return
+        seen = self._seen[position]
         if not is_known and all(value not in entry.values() for entry in entries):
             # The key of a new row is the first value that nobody has sent before.
             newest = next((entry for entry in entries if None in entry.values()), {})
             newest.update({place: value for place, known in newest.items() if known is None})
-        if givers is None:
-            same = {place for entry in entries for place in entry if entry[place] == value}
+        if not self._is_chosen:
+            same = [[own for own in entry if entry[own] == value] for entry in entries]
+            nearest = next((own for own in same if own), [])
             seen.values[value] += 1
-            seen.places[frozenset(same)] += bool(same)
+            for known, own in zip(seen.places, (itertools.chain(*same), nearest), strict=True):
+                known[frozenset(own)] += 1
             return
-        # What a client remembers of a transaction is the last value of these places.
-        own = [[entry[place] for place in entry if place in givers][-1:] for entry in entries]
-        last = [values[0] for values in own if values]
-        seen.back[last.index(value) if value in last else _BACK_MAX] += 1
+        for givers, back in seen.back.items():
+            # What a client remembers of a transaction is the last value of these places.
+            given = [[entry[at] for at in entry if at in givers][-1:] for entry in entries]
+            last = [values[0] for values in given if values]
+            back[last.index(value) if value in last else _BACK_MAX] += 1
 
 
 def _number(values: Sequence[Value], at: int) -> float:
