@@ -141,7 +141,7 @@ impl<'a> Drawing<'a> {
                 }
             }
         }
-        if step.recalls {
+        if let Some((_, Draw::Recalled { .. })) = step.draws.first() {
             self.luck = self.random.unit();
         }
         let mut is_whole = step.draws.iter().all(|(slot, draw)| {

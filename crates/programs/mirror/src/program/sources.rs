@@ -3,7 +3,7 @@
 use super::catalog::Wanted;
 use super::counts::{Counts, is_spread};
 use super::step::{Access, Counted, Draw, Length, Number, OfRow, Return};
-use crate::load::{Case, Count, Giver, MirrorTemplate, ParameterSource, Pick, Take};
+use crate::load::{Case, Count, Giver, MirrorStep, MirrorTemplate, ParameterSource, Pick, Take};
 use crate::values::Values;
 
 /// Plans the steps of one template.
@@ -249,11 +249,13 @@ impl Planner<'_> {
     pub(super) fn remembered(
         &mut self,
         number: usize,
-        statement: u32,
+        step: &MirrorStep,
     ) -> Result<Vec<(usize, usize)>, String> {
         let mut made = Vec::new();
-        for memory in 0..self.keys.recalled.len() {
-            let own = self.keys.recalled[memory].iter().find(|own| own.statement == statement);
+        let count = if step.left_out { 0 } else { self.keys.recalled.len() };
+        for memory in 0..count {
+            let mut givers = self.keys.recalled[memory].iter();
+            let own = givers.find(|own| own.statement == step.statement);
             let slot = match own {
                 None => continue,
                 Some(&Giver { parameter: Some(parameter), column: None, .. }) => {

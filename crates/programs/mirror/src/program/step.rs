@@ -30,8 +30,6 @@ pub(super) struct Step {
     pub(super) gives: Vec<(usize, usize)>,
     /// Memories of the client that get a value of this step, and the slots with these values.
     pub(super) remembers: Vec<(usize, usize)>,
-    /// A parameter is a value that the client remembers.
-    pub(super) recalls: bool,
     pub(super) repeat: Counts,
     /// How often the step is executed, if that follows from what came before.
     pub(super) turns: Option<Number>,

@@ -123,11 +123,7 @@ impl Planner<'_> {
             copied: None,
             returns: Vec::new(),
             gives: self.gives(step.statement),
-            remembers: Vec::new(),
-            recalls: step
-                .parameters
-                .iter()
-                .any(|source| matches!(source, ParameterSource::Recalled { .. })),
+            remembers: self.remembered(number, step)?,
             repeat: Counts::new(step.repeat),
             turns: step.turns.map(|count| self.number(count)).transpose()?,
             probability: step.probability,
@@ -140,9 +136,6 @@ impl Planner<'_> {
             left_out: step.left_out,
             role: role_of(text).map(Box::from),
         };
-        if !is_copy_in(text) && !step.left_out {
-            planned.remembers = self.remembered(number, step.statement)?;
-        }
         if is_copy_in(text) {
             planned.copied = Some(self.copied_rows(number, step)?);
             return Ok(planned);
@@ -164,10 +157,9 @@ impl Planner<'_> {
             {
                 return Err("has a list as long as one that is not before it".into());
             }
-            let draw = self.draw(number, source)?;
-            planned.draws.push((slot, draw));
+            planned.draws.push((slot, self.draw(number, source)?));
         }
-        // What a client remembers depends on no other value, and an earlier one may follow from it.
+        // Others follow from what a client remembers.
         planned.draws.sort_by_key(|(_, draw)| !matches!(draw, Draw::Recalled { .. }));
         let needed = step.not_null.iter().map(|&place| place as usize);
         planned.not_null = needed
