@@ -77,7 +77,5 @@ docs: build
 	$(BIN)/pgdyno-engine facts > facts.new
 	mv facts.new python/pgdyno/engine/engine_facts.json
 	$(BIN)/python -m pgdyno.cli.reference > docs/cli.md
-	$(BIN)/python -m pgdyno.cli.program_help > programs.new
-	mv programs.new python/pgdyno/cli/program_help.json
 	scripts/sbom --notices > notices.new
 	mv notices.new crates/pgdyno-engine/THIRD-PARTY.txt

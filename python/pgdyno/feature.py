@@ -73,6 +73,19 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
+class ProgramWords:
+    """What help says of a program whose clients have another name.
+
+    `option`: its word for --clients. `clients`: how many of them think by default. `target`: an
+    example for a transaction type.
+    """
+
+    option: str
+    clients: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
 class KindHelp:
     """What the command line says of a kind of dataset.
 
@@ -97,9 +110,9 @@ class Feature:
     about a stored run that has none of them. `verbs`: verb -> one line of help; the command is
     `command` of `PACKAGE.verbs.VERB`. `heading`: of the verbs in `pgdyno --help`. `programs`:
     built-in -> part -> module; the part `load` has the `PROGRAM`. `metrics`: built-in -> what only
-    this program measures. `kinds`: kind of dataset -> what help says of it. `parts`: slot ->
-    "module:NAME", or "module:" for the module. `tables`: table -> key -> "module:NAME". Modules are
-    relative to the package.
+    this program measures. `program_words`: built-in -> what help says of it. `kinds`: kind of
+    dataset -> what help says of it. `parts`: slot -> "module:NAME", or "module:" for the module.
+    `tables`: table -> key -> "module:NAME". Modules are relative to the package.
     """
 
     name: str
@@ -111,6 +124,7 @@ class Feature:
     heading: str = "Others"
     programs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     metrics: Mapping[str, tuple[Metric, ...]] = field(default_factory=dict)
+    program_words: Mapping[str, ProgramWords] = field(default_factory=dict)
     kinds: Mapping[str, KindHelp] = field(default_factory=dict)
     parts: Mapping[str, str] = field(default_factory=dict)
     tables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

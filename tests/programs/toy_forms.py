@@ -14,10 +14,14 @@ from pathlib import Path
 
 from tests.programs.toy.load import SALES
 
-from pgdyno.programs.registry import METRICS, PROGRAMS
+from pgdyno.feature import ProgramWords
+from pgdyno.programs.registry import METRICS, PROGRAM_WORDS, PROGRAMS
 
 # The lines that a program needs.
 METRICS["toy"] = (SALES,)
+PROGRAM_WORDS["toy"] = ProgramWords(
+    "--stalls", "3 per street if stalls think", "toy-sale.p90=0.001s"
+)
 PROGRAMS["toy"] = {part: f"tests.programs.toy.{part}" for part in ("load", "answer", "shown")}
 
 STORED = Path(__file__).parents[1] / "outputs/stored/bench-tpcc.tar.xz"

@@ -80,7 +80,6 @@ def test_the_wheel_has_its_pages_and_says_its_commit(installed: Path) -> None:
 def test_the_wheel_is_small_and_needs_the_engine_of_its_version(wheel: Path) -> None:
     assert wheel.stat().st_size <= 3 * 1024 * 1024
     listed = ran(sys.executable, "-m", "zipfile", "-l", wheel)
-    assert "program_help.json" in listed
     assert "shells/candidates.awk" in listed
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert f"pgdyno-engine=={VERSION} ; python_version >= '3.11'" in project["dependencies"]

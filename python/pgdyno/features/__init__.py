@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgdyno.feature import Feature, KindHelp, Metric
+from pgdyno.feature import Feature, KindHelp, Metric, ProgramWords
 
 _TPCC_TABLES = KindHelp(
     options="""
@@ -73,6 +73,13 @@ FEATURES = (
                     counts="new-order",
                     seconds=60,
                 ),
+            )
+        },
+        program_words={
+            "tpcc-like": ProgramWords(
+                option="--terminals",
+                clients="10 per warehouse if terminals think",
+                target="new-order.p90=5s",
             )
         },
         kinds={"tpcc": _TPCC_TABLES},

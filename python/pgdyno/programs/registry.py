@@ -20,7 +20,7 @@ from functools import cache
 from importlib import import_module
 from types import ModuleType
 
-from pgdyno.feature import Metric, features
+from pgdyno.feature import Metric, ProgramWords, features
 from pgdyno.programs.program import Program, TransactionType
 
 PARTS: Mapping[str, str] = {
@@ -47,6 +47,10 @@ METRICS: dict[str, tuple[Metric, ...]] = {
     name: metrics for feature in features() for name, metrics in feature.metrics.items()
 }
 """What only one program measures, by the name of the program."""
+PROGRAM_WORDS: dict[str, ProgramWords] = {
+    name: words for feature in features() for name, words in feature.program_words.items()
+}
+"""What help says of a program whose clients have another name, by the name of the program."""
 FILE_PROGRAM = next((name for name, modules in PROGRAMS.items() if "job" in modules), None)
 """The built-in that carries out a file of the user (`--load FILE`); None without one."""
 
