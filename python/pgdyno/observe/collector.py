@@ -123,6 +123,7 @@ class NoticeKind(StrEnum):
     OBSERVER_FOUND_NODE = "observer_found_node"
     OBSERVER_FOUND_POOLER = "observer_found_pooler"
     OBSERVER_FOUND_SERVER = "observer_found_server"
+    OBSERVER_KEEPS_ONE_SESSION = "observer_keeps_one_session"
     OBSERVER_LOST_HOST = "observer_lost_host"
     OBSERVER_LOST_NODE = "observer_lost_node"
     OBSERVER_LOST_POOLER = "observer_lost_pooler"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import psycopg
@@ -21,6 +21,8 @@ from pgdyno.observe.schedule import CollectorSchedule, OwnCost
 from pgdyno.observe.session import PoolerInThePath, ServerSession, Session
 from pgdyno.process.processes import cores_of, give_priority, stay_on
 
+# SQLSTATE of a login for which the server, the role or the database has no connection left.
+ALL_TAKEN = "53300"
 RECONNECT_FIRST_S = 0.25
 RECONNECT_SLOWEST_S = 5.0
 RARE_NS = 4 * SECOND_NS
@@ -70,6 +72,8 @@ class CollectorThread(threading.Thread):
         self._backend_cpu_ns = self._cpu_ns = 0
         self._stopping = StopSignal()
         self._to_begin = {item.collector.name for item in scheduled}
+        # Called if no connection is free: it may free one, or stop this thread.
+        self.refused: Callable[[], None] | None = None
         # Set as soon as every collector was tried once.
         self.has_begun = threading.Event()
 
@@ -93,6 +97,10 @@ class CollectorThread(threading.Thread):
         finally:
             self.has_begun.set()
             self._close()
+
+    def sample_too(self, scheduled: Sequence[CollectorSchedule]) -> None:
+        """Sample more collectors, from the next sample on. Any thread may call it."""
+        self._scheduled += scheduled
 
     def stop(self) -> None:
         """Ask the thread to end; join it afterwards."""
@@ -131,6 +139,10 @@ class CollectorThread(threading.Thread):
                 self._notices.say(session.what, NoticeKind.NOT_MEASURABLE, str(error), "")
                 return False
             except Exception as error:  # The run continues after any error of telemetry.
+                if self.refused and getattr(error, "sqlstate", "") == ALL_TAKEN:
+                    self.refused()
+                    if self._stopping.is_set:
+                        return False
                 self._notices.say(
                     session.what,
                     NoticeKind(f"observer_lost_{session.kind}"),

@@ -1,6 +1,7 @@
 """Observes one run with telemetry, from its begin to its end.
 
-The observer has two or three connections to the server. Its errors never end the run.
+The observer has two or three connections to the server, or one if few are free. Its errors never
+end the run.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgdyno.clock import ClockPair, monotonic_ns
-from pgdyno.observe.collector import SECOND_NS, Collector, Notice, Sink
+from pgdyno.observe.collector import SECOND_NS, Collector, Notice, NoticeKind, Sink
 from pgdyno.observe.collector_thread import CollectorThread
 from pgdyno.observe.host.collectors import of_load_host, of_server_host
 from pgdyno.observe.host.disk import SpaceCollector, spaces_here, spaces_received
@@ -62,7 +63,8 @@ class ObservedServer:
     known. `load_sessions`: number of sessions that keep the server busy; the more they are, the
     longer its answers may take. `ask_too` makes additional collectors for the session in
     `database`. `nodes`: the workers, if the server is the coordinator of a distributed server.
-    `kinds`: the features that know more about the database.
+    `kinds`: the features that know more about the database. `has_few_connections`: waits are
+    sampled over the connection of the other collectors.
     """
 
     connect: Connect
@@ -76,6 +78,7 @@ class ObservedServer:
     ask_too: Callable[[ServerSession], Sequence[Collector]] | None = None
     nodes: Sequence[ObservedNode] = ()
     kinds: Collection[str] = ()
+    has_few_connections: bool = False
 
 
 class Observer:
@@ -110,6 +113,7 @@ class Observer:
         self._began_ns = monotonic_ns()
         self._interval_ns = interval_ns
         self._sampling: CollectorThread | None = None
+        self._share: Callable[[], None] | None = None
         self._threads = [self._here(server, folders or {}, loads=loads)]
         session = None if host is None else HostSession(host, clock)
         if server is not None:
@@ -132,6 +136,18 @@ class Observer:
                 thread.start()
             for thread in group:
                 thread.has_begun.wait(max(0, deadline_ns - monotonic_ns()) / SECOND_NS)
+
+    def keep_one_session(self) -> None:
+        """Sample waits over the other connection from now on, and close the sampler's."""
+        share, self._share = self._share, None
+        if share is not None:
+            share()
+            self._notices.say(
+                "one session",
+                NoticeKind.OBSERVER_KEEPS_ONE_SESSION,
+                "Few connections are free: pgdyno keeps one, and leaves its second one to others.",
+                "",
+            )
 
     def watch_engine(self, pid: int) -> None:
         """Sample the process of the load engine, too, from now on."""
@@ -203,10 +219,11 @@ class Observer:
                 busy_sessions=server.load_sessions,
             )
 
-        regular, waits = session(server.connect), session(server.connect)
+        regular = session(server.connect)
+        waits = regular if server.has_few_connections else session(server.connect)
         within = None if server.connect_within is None else session(server.connect_within)
         relays = [session(server.connect_within or server.connect) for _ in server.nodes]
-        observing = [session for session in (regular, waits, within) if session is not None]
+        observing = [made for made in dict.fromkeys((regular, waits, within)) if made is not None]
         observing += relays
         source = ServerSource(regular, server.database, observing, server.is_local)
         collectors = of_scope("server", source)
@@ -230,18 +247,30 @@ class Observer:
             backends = BackendsCollector(regular, load, there)
             usage = UsageCollector(backends.processes, there.usage)
             threads.append(self._host_thread(host, [backends, usage]))
-        sampler = WaitSampler(waits, server.load_application_name, server.database)
-        self._sampling = self._thread(
-            *("waits", [sampler]),
-            session=waits,
-            gaps=random.Random(seed),
-            is_urgent=server.is_scratch and server.is_local,
-        )
+        gaps, names = random.Random(seed), (load, server.database)
+        main = self._thread("server", collectors, session=regular)
+        if waits is regular:
+            main.sample_too(self._scheduled([WaitSampler(regular, *names)], gaps))
+        else:
+            is_urgent, sampler = server.is_scratch and server.is_local, WaitSampler(waits, *names)
+            sampling = self._thread(
+                "waits", [sampler], session=waits, gaps=gaps, is_urgent=is_urgent
+            )
+            self._sampling = sampling
+            threads.append(sampling)
+
+            def share() -> None:
+                sampling.stop()
+                main.sample_too(self._scheduled([WaitSampler(regular, *names)], gaps))
+
+            self._share = share
+            # Whichever is refused, the sampler's connection is the one to do without.
+            sampling.refused = main.refused = self.keep_one_session
         threads += [
             self._node_thread(server, observed, relay, application_name)
             for observed, relay in zip(server.nodes, relays, strict=True)
         ]
-        return [self._thread("server", collectors, session=regular), self._sampling, *threads]
+        return [main, *threads]
 
     def _node_thread(
         self,
@@ -275,8 +304,22 @@ class Observer:
         gaps: random.Random | None = None,
         is_urgent: bool = False,
     ) -> CollectorThread:
+        return CollectorThread(
+            name,
+            self._scheduled(collectors, gaps),
+            clock=self._clock,
+            sink=self._sink,
+            notices=self._notices,
+            cost=self.cost,
+            session=session,
+            is_urgent=is_urgent,
+        )
+
+    def _scheduled(
+        self, collectors: Sequence[Collector], gaps: random.Random | None
+    ) -> list[CollectorSchedule]:
         # All threads sample at the same multiples of the interval, so rows of a second match.
-        scheduled = [
+        return [
             CollectorSchedule(
                 collector,
                 collector.interval_ns * self._interval_ns // SECOND_NS,
@@ -285,13 +328,3 @@ class Observer:
             )
             for collector in collectors
         ]
-        return CollectorThread(
-            name,
-            scheduled,
-            clock=self._clock,
-            sink=self._sink,
-            notices=self._notices,
-            cost=self.cost,
-            session=session,
-            is_urgent=is_urgent,
-        )

@@ -354,7 +354,7 @@ def test_an_interrupt_keeps_everything_and_leaves_no_session(
     running.signal(signal.SIGINT)
     said = running.wait()
     assert said.code == 130, said.err
-    assert "read-only, 2 connections" in said.err
+    assert "read-only, at most 2 connections" in said.err
     assert re.search(r"^saved       #1, ended early: .*pgdyno report 1$", said.out, re.M)
     eventually(lambda: run_sql(any_server.target, OBSERVERS) == [])
     assert not list(pgdyno.store.rglob("*.partial"))

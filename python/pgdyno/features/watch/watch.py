@@ -19,9 +19,10 @@ from pgdyno.features.doctor.examine import Examination, Subject, examine
 from pgdyno.features.doctor.server_seen import read_settings
 from pgdyno.features.doctor.session import read_only
 from pgdyno.features.watch.document import Watched, document_of, utc
+from pgdyno.features.watch.incident import server_rules
 from pgdyno.features.watch.incident.evidence import IncidentEvidence
 from pgdyno.features.watch.incident.rules import all_findings, findings_of
-from pgdyno.features.watch.incident.sampled import asked_too
+from pgdyno.features.watch.incident.sampled import ROOM_SQL, asked_too, is_little_room
 from pgdyno.features.watch.incident.statement_rules import (
     KnownStatements,
     busy_tables,
@@ -41,6 +42,7 @@ from pgdyno.features.watch.statements import (
 from pgdyno.features.watch.tally import Tally
 from pgdyno.measure.host_access import observed_pooler
 from pgdyno.observe.collector import Collector
+from pgdyno.observe.collector_thread import ALL_TAKEN
 from pgdyno.observe.nodes import observed_nodes
 from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.observe.schedule import OwnCost
@@ -54,13 +56,15 @@ from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
 _TICK_S = 0.5
-_ALL_TAKEN = "53300"
 _FREE_PATIENCE_NS = 10_000_000_000
 _RESERVED_HINT = (
     "watch with a superuser, or on 16 and later with a role that has pg_use_reserved_connections:"
-    " the server keeps connections for them; SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-    " WHERE state = 'idle' frees others"
+    " the server keeps connections for them; the watch then names who holds most. Without pgdyno,"
+    " as such a role: SELECT application_name, usename, client_addr, state, count(*) FROM"
+    " pg_stat_activity GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC"
 )
+# Waits are sampled ten times in an interval. A longer one needs no separate connection for them.
+_SHARED_NS = 2_000_000_000
 _JUDGED_EVERY_NS = 2_000_000_000
 _STATEMENTS_SHOWN = 10
 _STATEMENTS_DRAWN = 50
@@ -115,7 +119,7 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
     began_ns = clock.now_ns()
     try:
         observer.start()
-        _loop(clock, began_ns + request.duration_ns, evidence, segments, show)
+        _loop(clock, began_ns + request.duration_ns, evidence, segments, show, observer)
     except PgdynoError as seen:
         error = seen
     with show.doing("the watch has ended: reading what the statements did"), signals.shielded():
@@ -170,7 +174,7 @@ def _examined(request: WatchRequest) -> Examination:
         try:
             return examine(subject)
         except ServerError as error:
-            if error.sqlstate != _ALL_TAKEN:
+            if error.sqlstate != ALL_TAKEN:
                 raise
             if monotonic_ns() >= deadline_ns:
                 raise ServerError(
@@ -201,7 +205,12 @@ def _wal_free_bytes(data_folder: Path | None) -> int | None:
 
 
 def _loop(
-    clock: ClockPair, until_ns: int, evidence: IncidentEvidence, segments: Segments, show: WatchShow
+    clock: ClockPair,
+    until_ns: int,
+    evidence: IncidentEvidence,
+    segments: Segments,
+    show: WatchShow,
+    observer: Observer,
 ) -> None:
     judged_ns = clock.now_ns()
     while (rest_ns := until_ns - clock.now_ns()) > 0:
@@ -211,6 +220,8 @@ def _loop(
         segments.turn()
         now_ns = clock.now_ns()
         show.moved(now_ns, evidence.tally)
+        if server_rules.has_few_connections(evidence):
+            observer.keep_one_session()
         if now_ns - judged_ns >= _JUDGED_EVERY_NS:
             judged_ns = now_ns
             show.found(now_ns, findings_of(evidence))
@@ -247,6 +258,7 @@ def _observer(
     name = str(folder.number)
     with connect(request.target, verb="watch", run=name) as connection:
         nodes, kinds = workers_of(connection), kinds_of(connection)
+        room = connection.execute(ROOM_SQL).fetchone() or (0, 0)
     return Observer(
         clock=clock,
         sink=segments,
@@ -261,6 +273,7 @@ def _observer(
             ask_too=ask_too,
             nodes=observed_nodes(nodes, request.target, run=name, is_local=is_local),
             kinds=kinds,
+            has_few_connections=is_little_room(*room) or request.interval_ns > _SHARED_NS,
         ),
         folders=folders,
         interval_ns=request.interval_ns,

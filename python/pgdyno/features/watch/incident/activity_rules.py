@@ -10,6 +10,7 @@ import psycopg
 
 from pgdyno.features.watch.incident.evidence import DEADLOCK, IncidentEvidence, number
 from pgdyno.features.watch.incident.finding import Danger, IncidentFinding
+from pgdyno.features.watch.incident.server_rules import REFUSED, connections
 from pgdyno.quantities import count, counted, plain, seconds
 from pgdyno.server.grammar import sql_name
 
@@ -93,8 +94,10 @@ def errors(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     code = max(by_code, key=lambda sqlstate: by_code[sqlstate])
     if code in (*_ORDINARY, "") and whole < _FAILED_RATIO * made:
         return
-    if code == "40001" and evidence.grown("conflicts", "cancelled"):
-        return  # Recovery cancelled them: another rule says so.
+    if (code == "40001" and evidence.grown("conflicts", "cancelled")) or (
+        code == REFUSED and next(connections(evidence), None)
+    ):
+        return  # Another rule says why: recovery cancelled them, or no connection is left.
     words, step = _ERRORS.get(code, (f"statements fail: {_meant(code)}", "find them in the log"))
     if not code:
         words, step = "statements fail", "see the messages in the log; %e in log_line_prefix adds"

@@ -36,6 +36,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "objects": ("kind", "object"),
     "slru": ("cache",),
     "senders": ("query_id", "application", "role"),
+    "applications": ("application", "role", "address", "database"),
     "holds": ("kind", "pid", "name", "transaction_us"),
     "conflicts": ("reason",),
     "pooler": ("database", "user"),

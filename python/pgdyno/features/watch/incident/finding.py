@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any
 
 SHOWN_MAX = 5
 _MUCH_RATIO = 0.05
+_SAME_DAY_NS = 12 * 3_600_000_000_000
 
 
 class Danger(IntEnum):
@@ -60,6 +62,17 @@ class IncidentFinding:
             "danger": self.danger.name.lower(),
             "lines": list(self.lines),
         }
+
+
+def clock_text(time_ns: int, now_ns: int) -> str:
+    """Return a Unix time as "13:18:54 UTC"; with its date if it is half a day old."""
+    moment = datetime.fromtimestamp(time_ns // 1_000_000_000, tz=UTC)
+    return f"{moment:%Y-%m-%d %H:%M:%S}"[11 * (now_ns - time_ns < _SAME_DAY_NS) :] + " UTC"
+
+
+def quoted(name: str) -> str:
+    """Return a name as a string of SQL."""
+    return "'" + name.replace("'", "''") + "'"
 
 
 def in_order(findings: Iterable[IncidentFinding]) -> list[IncidentFinding]:

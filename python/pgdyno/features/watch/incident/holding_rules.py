@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pgdyno.features.watch.incident.evidence import IncidentEvidence, Row, SeenRows, number
-from pgdyno.features.watch.incident.finding import Danger, IncidentFinding
+from pgdyno.features.watch.incident.finding import Danger, IncidentFinding, quoted
 from pgdyno.features.watch.incident.lock_rules import address_line, session_name
 from pgdyno.quantities import count, counted, percent, seconds
 
@@ -194,10 +194,10 @@ def _holder(row: Row, harm: str, same_count: int) -> IncidentFinding:
         " idle_in_transaction_session_timeout prevents it",
         "long transaction": f"let it end, or SELECT pg_cancel_backend({pid}); run such work on a"
         " standby",
-        "prepared transaction": f"in {row['database']}: COMMIT PREPARED {_quoted(name)}, or"
-        f" ROLLBACK PREPARED {_quoted(name)}",
+        "prepared transaction": f"in {row['database']}: COMMIT PREPARED {quoted(name)}, or"
+        f" ROLLBACK PREPARED {quoted(name)}",
         "slot keeps rows": "let its receiver run again, or SELECT"
-        f" pg_drop_replication_slot({_quoted(name)})",
+        f" pg_drop_replication_slot({quoted(name)})",
         "standby keeps rows": "end the long query on the standby; hot_standby_feedback = off there"
         " cancels queries instead",
     }
@@ -225,10 +225,6 @@ def _holder(row: Row, harm: str, same_count: int) -> IncidentFinding:
         answer=f"{said}; {harm}",
         evidence={"pid": pid, "name": name, "xmin_age": number(row, "xmin_age")},
     )
-
-
-def _quoted(name: str) -> str:
-    return "'" + name.replace("'", "''") + "'"
 
 
 def _table(seen: SeenRows) -> str:

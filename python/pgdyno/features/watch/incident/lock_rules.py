@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from pgdyno.features.watch.incident.evidence import IncidentEvidence, Row
-from pgdyno.features.watch.incident.finding import IncidentFinding
+from pgdyno.features.watch.incident.finding import IncidentFinding, quoted
 from pgdyno.features.watch.incident.queues import Queue, Wait
 from pgdyno.quantities import counted, percent, seconds
 
@@ -380,8 +380,8 @@ def _next_step(holder: Row, ddl: Wait | None, *, is_over: bool) -> str:
     if is_over:
         return "nothing to end: it is over; find the code that runs this statement"
     if not pid:
-        name = str(holder["prepared"]).replace("'", "''")
-        step = f"in {holder['database']}: COMMIT PREPARED '{name}', or ROLLBACK PREPARED '{name}'"
+        name = quoted(str(holder["prepared"]))
+        step = f"in {holder['database']}: COMMIT PREPARED {name}, or ROLLBACK PREPARED {name}"
     elif holder["backend_type"] == "autovacuum worker":
         step = (
             "let it end: if it is cancelled, it begins again; autovacuum_vacuum_cost_delay = 0 and"

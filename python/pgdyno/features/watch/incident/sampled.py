@@ -274,11 +274,29 @@ _IDLE_INSIDE = (
 )
 
 
+# The server hides the type of sessions from a role that may not see them; only those have a role.
+_IS_CLIENT = "coalesce(backend_type, 'client backend') = 'client backend' AND usesysid IS NOT NULL"
+_IS_OWN = "strpos(coalesce(application_name, ''), 'pgdyno/') = 1"
+# Few connections are free: fewer than this number, or than this share of those for everybody.
+_FEW, _FEW_RATIO = 5, 0.1
+ROOM_SQL = (
+    "SELECT current_setting('max_connections')::int - current_setting("
+    "'superuser_reserved_connections')::int - coalesce(nullif(current_setting("
+    "'reserved_connections', true), ''), '0')::int, (SELECT count(*)::int"
+    f" FROM pg_catalog.pg_stat_get_activity(NULL) WHERE {_IS_CLIENT})"
+)
+
+
+def is_little_room(room: float, taken: float) -> bool:
+    """Return whether few connections are free for ordinary roles, our own counted as taken."""
+    return room - taken < max(_FEW, _FEW_RATIO * room)
+
+
 def _limits(*, reserved: str) -> str:
     def setting(name: str, kind: str = "int8") -> str:
         return f"(SELECT setting::{kind} FROM s WHERE name = '{name}')"
 
-    clients = "count(*) FILTER (WHERE a.backend_type = 'client backend'"
+    clients = f"count(*) FILTER (WHERE {_IS_CLIENT}"
     return (
         "SELECT * FROM (WITH s AS (SELECT name, setting FROM pg_catalog.pg_settings WHERE name IN"
         " ('max_connections', 'superuser_reserved_connections', 'reserved_connections',"
@@ -287,7 +305,7 @@ def _limits(*, reserved: str) -> str:
         " 'synchronous_standby_names')),"
         " a AS (SELECT backend_type, state, usesysid, datid, application_name"
         " FROM pg_catalog.pg_stat_get_activity(NULL)"
-        " WHERE strpos(coalesce(application_name, ''), 'pgdyno/') <> 1),"
+        f" WHERE NOT {_IS_OWN}),"
         f" nearest AS ({_OWN_LIMITS}), inside AS ({_IDLE_INSIDE})"
         f" SELECT {setting('max_connections')},"
         f" {setting('superuser_reserved_connections')} + {reserved},"
@@ -300,7 +318,9 @@ def _limits(*, reserved: str) -> str:
         f" ({setting('synchronous_standby_names', 'text')} <> '')::int,"
         " coalesce((SELECT name FROM nearest), ''), coalesce((SELECT count FROM nearest), 0),"
         " coalesce((SELECT most FROM nearest), 0)::int8, coalesce((SELECT name FROM inside), ''),"
-        " coalesce((SELECT count FROM inside), 0), quote_ident(current_user) FROM a) limits"
+        " coalesce((SELECT count FROM inside), 0), quote_ident(current_user),"
+        f" (SELECT count(*) FROM pg_catalog.pg_stat_get_activity(NULL) WHERE {_IS_CLIENT}"
+        f" AND {_IS_OWN}) FROM a) limits"
     )
 
 
@@ -336,6 +356,39 @@ class LimitsCollector(SqlCollector):
         key("idle_inside_of", "application with most sessions idle in a transaction; '' = none"),
         gauge("idle_inside", "connections", "its sessions that are idle in a transaction"),
         key("watching_role", "that this watch uses"),
+        gauge("clients_own", "connections", "client backends of pgdyno, not among the others"),
+    )
+
+
+_APPLICATIONS_SQL = (
+    f"SELECT coalesce(a.application_name, ''), {_ROLE}, coalesce(host(a.client_addr), ''),"
+    f" {_DATABASE}, count(*), count(*) FILTER (WHERE a.state = 'idle'),"
+    r" count(*) FILTER (WHERE a.query ~* '^\s*CHECKPOINT\M'),"
+    f" {_began_us('min(a.backend_start)')}, coalesce((extract(epoch FROM clock_timestamp()"
+    " - min(a.state_change) FILTER (WHERE a.state = 'idle')) * 1000000)::int8 * 1000, 0)"
+    f" FROM pg_catalog.pg_stat_get_activity(NULL) a{_JOINS} WHERE {_IS_CLIENT} AND NOT {_IS_OWN}"
+    " GROUP BY 1, 2, 3, 4 ORDER BY 7 DESC, 5 DESC, 1, 2, 3, 4 LIMIT 100"
+)
+
+
+class ApplicationsCollector(SqlCollector):
+    """Samples who holds the connections."""
+
+    name = "applications"
+    meaning = "Applications with their connections, those with most connections first"
+    interval_ns = 5 * SECOND_NS
+    sql: ClassVar[dict[int, str]] = {10: _APPLICATIONS_SQL}
+    rows_max = 100
+    columns: ClassVar[tuple[Column, ...]] = (
+        key("application", "its application_name; '' = none"),
+        key("role", "that logged in"),
+        key("address", "of its client; '' = a Unix socket"),
+        key("database", "it is connected to"),
+        gauge("count", "connections", "of this application, role, address and database"),
+        gauge("idle", "connections", "of these, without a transaction"),
+        gauge("checkpointing", "connections", "of these, whose last statement is a CHECKPOINT"),
+        gauge("oldest_us", "us", "Unix time at which the oldest of them began; 0 = hidden"),
+        gauge("idle_ns", "ns", "for which the longest of the idle ones is idle"),
     )
 
 
@@ -378,6 +431,7 @@ COLLECTORS: tuple[type[SqlCollector], ...] = (
     QueuesCollector,
     HoldsCollector,
     LimitsCollector,
+    ApplicationsCollector,
     SendersCollector,
 )
 
@@ -390,7 +444,7 @@ def asked_too(session: ServerSession) -> list[Collector]:
 def statements(version: int) -> dict[str, str]:
     """Return name -> every statement that these collectors may send to this major version."""
     texts = {of.name: pick(of.name, of.sql, version) for of in COLLECTORS}
-    return {"sessions that wait for a lock": WAITING_SQL, **texts}
+    return {"sessions that wait for a lock": WAITING_SQL, "free connections": ROOM_SQL, **texts}
 
 
 def shown_statement(text: str) -> str:

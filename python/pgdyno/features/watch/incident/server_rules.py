@@ -13,8 +13,14 @@ from pgdyno.features.watch.incident.evidence import (
     SeenRows,
     number,
 )
-from pgdyno.features.watch.incident.finding import Danger, IncidentFinding
+from pgdyno.features.watch.incident.finding import (
+    Danger,
+    IncidentFinding,
+    clock_text,
+    quoted,
+)
 from pgdyno.features.watch.incident.lock_rules import cost_words
+from pgdyno.features.watch.incident.sampled import is_little_room
 from pgdyno.features.watch.incident.statement_rules import (
     KnownStatements,
     senders_of,
@@ -24,6 +30,8 @@ from pgdyno.features.watch.incident.statement_rules import (
 from pgdyno.quantities import count, counted, format_bytes, percent, seconds
 
 _NEAR_RATIO = 0.9
+# SQLSTATE of a login for which no connection is left.
+REFUSED = "53300"
 # A checkpoint by volume begins when this share of max_wal_size is written since the last one:
 # 1 / (1 + checkpoint_completion_target).
 _VOLUME_RATIO = 0.53
@@ -55,30 +63,100 @@ def hidden_sessions(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     )
 
 
+def has_few_connections(evidence: IncidentEvidence) -> bool:
+    """Return whether few connections are free for ordinary roles."""
+    limits = evidence.one("limits")
+    return limits is not None and is_little_room(*_room_and_taken(limits.last))
+
+
+def _room_and_taken(row: Row) -> tuple[float, float]:
+    room = number(row, "connections_max") - number(row, "connections_reserved")
+    return room, number(row, "clients") + number(row, "clients_own")
+
+
 def connections(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
-    """Yield a finding if nine tenths of the connections are taken."""
+    """Yield a finding if nine tenths of the connections are taken: who holds most of them."""
     limits = evidence.one("limits")
     if limits is None:
         return
     row = limits.last
-    room = number(row, "connections_max") - number(row, "connections_reserved")
-    taken, idle = number(row, "clients"), number(row, "clients_idle")
+    room, all_taken = _room_and_taken(row)
+    taken, idle, own = (number(row, name) for name in ("clients", "clients_idle", "clients_own"))
     if taken < _NEAR_RATIO * room:
         return
-    free = max(0, int(room - taken))
+    free = max(0, int(room - all_taken))
     said = f"{count(int(taken))} of {count(int(room))} connections are taken"
+    ours = f", {count(int(own))} by pgdyno" * bool(own)
+    refused = evidence.errors_by_sqlstate[REFUSED]
+    cost = "further sessions are refused" if not free else "further sessions will be refused"
+    if refused:
+        ago = max(0.0, (evidence.ended_ns - evidence.first_error_ns[REFUSED]) / 1e9)
+        cost = (
+            f"{counted(refused, 'login')} refused in the log, the first {seconds(round(ago))} ago"
+        )
+    is_idle = idle > taken / 2
+    lines, step, holder = _holders(evidence, "idle" if is_idle else "count")
+    pooler = "a pooler, or fewer connections in each application"
+    busy = "find what keeps them busy; a pooler queues instead of refusing"
     yield IncidentFinding(
         kind="connections",
-        said=f"{said}, {count(int(idle))} of them idle; {free or 'none'} free for ordinary roles",
-        cost="further sessions are refused" if not free else "further sessions will be refused",
-        next_step="a pooler, or fewer connections in each application; idle_session_timeout ends"
-        " idle ones"
-        if idle > taken / 2
-        else "find what keeps them busy; a pooler queues instead of refusing",
-        danger=Danger.LIMIT_NEAR if free else Danger.WORK_REFUSED,
-        answer=f"{said}" + ("; further sessions are refused" if not free else ""),
-        evidence={"taken": taken, "limit": room, "idle": idle},
+        said=f"{said}, {count(int(idle))} of them idle{ours}; {free or 'none'} free for ordinary"
+        " roles",
+        cost=cost,
+        next_step=(f"{step}; then " * bool(step) + pooler) if is_idle else busy,
+        lines=lines,
+        danger=Danger.LIMIT_NEAR if free and not refused else Danger.WORK_REFUSED,
+        answer=said
+        + f", most by {holder}" * bool(holder)
+        + ("; further sessions are refused" if not free or refused else ""),
+        evidence={"taken": taken, "limit": room, "idle": idle, "application": holder}
+        | {"refused": refused},
     )
+
+
+def _holders(evidence: IncidentEvidence, most_of: str) -> tuple[tuple[str, ...], str, str]:
+    """Return who holds most connections, the statement that ends its idle ones, and its name."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for seen in evidence.now("applications"):
+        groups.setdefault((seen.last["application"], seen.last["role"]), []).append(seen.last)
+
+    def total(group: Sequence[Row], column: str = most_of) -> int:
+        return int(sum(number(row, column) for row in group))
+
+    ranked = sorted(groups.items(), key=lambda item: -total(item[1]))
+    if not ranked:
+        return (), "", ""
+    (application, role), rows = ranked[0]
+    held, idle = total(rows, "count"), total(rows, "idle")
+    name = application or "sessions without a name"
+    places = [
+        _listed(sorted({str(row[of]) or "local" for row in rows}), of_what)
+        for of, of_what in (("address", "addresses"), ("database", "databases"))
+    ]
+    began = min((int(row["oldest_us"]) for row in rows if row["oldest_us"]), default=0)
+    line = f"{name} (role {role}, from {places[0]}, database {places[1]}) has {held:,}"
+    line += f", {idle:,} of them idle"
+    line += f", open since {clock_text(began * 1000, evidence.ended_ns)}" * bool(began)
+    longest_ns = max(number(row, "idle_ns") for row in rows)
+    line += f", the longest idle for {seconds(round(longest_ns / 1e9))}" * bool(idle)
+    others = [
+        f"{of[0] or 'no name'} (role {of[1]}) {total(of_rows, 'count'):,}"
+        for of, of_rows in ranked[1:3]
+    ]
+    more = (f"then {', '.join(others)}",) if others else ()
+    where = (
+        f"FROM pg_stat_activity WHERE application_name = {quoted(application)} AND usename ="
+        f" {quoted(role)} AND state = 'idle'"
+    )
+    step = (
+        f"look: SELECT pid, client_addr, state_change, query {where}; to end these sessions:"
+        f" SELECT pg_terminate_backend(pid) {where}"
+    ) * bool(idle)
+    return (line, *more), step, name
+
+
+def _listed(names: Sequence[str], of_what: str) -> str:
+    return names[0] if len(names) == 1 else f"{len(names)} {of_what}"
 
 
 def own_limits(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
@@ -197,7 +275,7 @@ def slot_wal(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
             cost=f"{grown / 1e6:+,.0f} MB during the watch; {limit}",
             next_step="find why its receiver is slow"
             if is_active
-            else f"start its receiver, or SELECT pg_drop_replication_slot('{row['slot']!s}')",
+            else f"start its receiver, or SELECT pg_drop_replication_slot({quoted(row['slot'])})",
             danger=Danger.LIMIT_NEAR,
             answer=f"{who} {keeps}",
             evidence={"slot": row["slot"], "kept_bytes": size, "wal_status": status},

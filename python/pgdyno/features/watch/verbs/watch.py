@@ -69,7 +69,7 @@ _STATEMENT_WIDTH = 44
 @options.results
 @options.verbose
 def command(**given: Any) -> int:
-    """Observe a server: read-only, two connections, at most 2 s per statement.
+    """Observe a server: read-only, at most two connections, at most 2 s per statement.
 
     If the server restarts or the network is lost, the result has a gap. Ctrl-C ends the watch; the
     result is kept.
@@ -217,7 +217,7 @@ class WatchLines(WatchShow):
         self._texts = texts
         output.note(f"target  {examination.target}")
         output.note(
-            f"read-only, 2 connections, statement_timeout {STATEMENT_TIMEOUT_MS // 1000}s; "
+            f"read-only, at most 2 connections, statement_timeout {STATEMENT_TIMEOUT_MS // 1000}s; "
             "creates, resets and writes nothing on the server"
         )
         output.note("all figures are of the whole server: of all its databases")
