@@ -25,8 +25,8 @@ from pgdyno.features.capture.model import (
 from pgdyno.features.capture.reading.described import Described
 from pgdyno.features.capture.reading.grouping import StatementGroup
 from pgdyno.features.capture.reading.names import Names
-from pgdyno.features.capture.reading.parameter_sources import Sources
 from pgdyno.features.capture.reading.parsed import parse
+from pgdyno.features.capture.reading.steps import Steps
 from pgdyno.features.capture.schema import ColumnShape, KeyReference
 
 
@@ -98,7 +98,7 @@ def steps(
     rows: Mapping[str, float] = NO_ROWS,
 ) -> list[Step]:
     described = {text: described_of(text, names) for text in turns}
-    return list(Sources(columns, rows).steps(StatementGroup("", 10, turns), described))
+    return list(Steps(columns, rows).of(StatementGroup("", 10, turns), described))
 
 
 def test_a_column_that_is_never_null_gets_no_value_that_may_be_null() -> None:
@@ -252,7 +252,7 @@ def test_a_list_is_as_long_as_the_rows_of_its_values_say(
     counters = Counters(calls=10, rows=10 * rows, hit_blocks=10 * blocks)
     known = described_of(text, counters=counters)
     sizes = {"public.line": 400.0, "public.item": 1000.0}
-    [step] = Sources(COLUMNS, sizes).steps(StatementGroup("", 10, {text: 1}), {text: known})
+    [step] = Steps(COLUMNS, sizes).of(StatementGroup("", 10, {text: 1}), {text: known})
     [listed] = step.parameters
     assert isinstance(listed, ListOf)
     assert listed.length.mean == length
@@ -266,7 +266,7 @@ def test_lists_side_by_side_are_of_one_length_whatever_is_known_of_their_values(
     own = described_of(put)
     types = {"parameter_types": ("integer[]", "text[]")}
     described = {put: Described(own.statement.model_copy(update=types), own.parsed)}
-    [step] = Sources(COLUMNS, NO_ROWS).steps(StatementGroup("", 10, {put: 1}), described)
+    [step] = Steps(COLUMNS, NO_ROWS).of(StatementGroup("", 10, {put: 1}), described)
     first, tags = step.parameters
     assert isinstance(first, ListOf)
     assert isinstance(tags, ListOf)
@@ -303,7 +303,7 @@ def test_a_state_is_a_label_of_its_enum_and_another_one_after_the_change() -> No
         for text, own in ((text, described_of(text, names)) for text in texts)
     }
     made = [
-        next(iter(Sources(shapes, {}).steps(StatementGroup("", 10, {text: 1}), described)))
+        next(iter(Steps(shapes, {}).of(StatementGroup("", 10, {text: 1}), described)))
         for text in texts
     ]
     moved, asked = made[0].parameters
@@ -330,7 +330,7 @@ def test_a_parameter_has_a_value_of_its_type_and_not_of_the_column_that_changes(
         update={"parameter_types": ("text[]", "boolean", "integer", "jsonb")}
     )
     described = {text: Described(typed, own.parsed)}
-    [step] = Sources(shapes, {}).steps(StatementGroup("", 10, {text: 1}), described)
+    [step] = Steps(shapes, {}).of(StatementGroup("", 10, {text: 1}), described)
     assert isinstance(step.parameters[0], ListOf)
     assert step.parameters[1] == Constant(value="t")
 
@@ -344,7 +344,7 @@ def test_values_of_in_are_of_several_rows_and_an_insert_that_adds_nothing_has_ol
     put = "INSERT INTO tag (id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING"
     for rows, is_new in ((0, False), (100, True)):
         described = {put: described_of(put, names, Counters(calls=100, rows=rows))}
-        [step] = Sources(shapes, {}).steps(StatementGroup("", 10, {put: 1}), described)
+        [step] = Steps(shapes, {}).of(StatementGroup("", 10, {put: 1}), described)
         assert isinstance(step.parameters[0], Fresh if is_new else OfColumn)
 
 
@@ -366,10 +366,8 @@ def sources_of(text: str, rows: int) -> tuple[Source, ...]:
     counters = Counters(calls=10, rows=rows)
     parsed = parse(text, NAMES)
     statement = Statement(id=text, text=text, kind="select", reads_only=True, counters=counters)
-    sources = Sources(COLUMNS, {"public.line": 150_000})
-    [step] = sources.steps(
-        StatementGroup("", 10, {text: 1.0}), {text: Described(statement, parsed)}
-    )
+    sources = Steps(COLUMNS, {"public.line": 150_000})
+    [step] = sources.of(StatementGroup("", 10, {text: 1.0}), {text: Described(statement, parsed)})
     return step.parameters
 
 

@@ -33,6 +33,7 @@ from pgdyno.features.capture.reading.parameter_sources import Sources
 from pgdyno.features.capture.reading.parsed import Parsed, tables_written
 from pgdyno.features.capture.reading.schema import Schema
 from pgdyno.features.capture.reading.sources import SourceSeen
+from pgdyno.features.capture.reading.steps import Steps
 from pgdyno.features.capture.reading.templates import TemplateDraft, finished
 from pgdyno.features.capture.reading.utilities import needs_block, reason_of_place
 from pgdyno.features.capture.schema import ColumnShape
@@ -91,7 +92,7 @@ class Assembly:
         }
         usable = _by_id(d for d in described.values() if not d.parsed.reason)
         rows = {shape.name: shape.rows for shape in self.schema.tables}
-        sources = Sources(self.columns, rows, self.schema.objects)
+        sources = Steps(self.columns, rows, self.schema.objects)
         groups = self._groups(described, sources)
         usable |= _with_frames(groups, usable)
         seconds = self.header.seconds
@@ -104,7 +105,7 @@ class Assembly:
                 Template(
                     name="",
                     rate_tps=group.calls / seconds if seconds else 0,
-                    steps=tuple(sources.steps(group, usable)),
+                    steps=tuple(sources.of(group, usable)),
                     think_ms=self._think_ms(),
                 ),
                 group.calls,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 
 from pgdyno.engine.distribution import Distribution, Hot, Spread
@@ -26,14 +26,12 @@ from pgdyno.features.capture.model import (
     Returned,
     Source,
     Statement,
-    Step,
     Turn,
 )
 from pgdyno.features.capture.reading.constants import first_constant
 from pgdyno.features.capture.reading.copied import row_sources, with_new_keys
 from pgdyno.features.capture.reading.described import Described
 from pgdyno.features.capture.reading.functions import functions_of
-from pgdyno.features.capture.reading.grouping import StatementGroup
 from pgdyno.features.capture.reading.inner_values import element_of, is_inside
 from pgdyno.features.capture.reading.key_families import KeyFamilies, may_return_nothing
 from pgdyno.features.capture.reading.key_sources import (
@@ -44,11 +42,9 @@ from pgdyno.features.capture.reading.key_sources import (
     takes_from_a_queue,
     unique_keys,
 )
-from pgdyno.features.capture.reading.loops import LOOP_MIN, Loop, repeat_of
-from pgdyno.features.capture.reading.never_null import is_optional, may_be_null, never_null
 from pgdyno.features.capture.reading.parameter_uses import Parameter
 from pgdyno.features.capture.reading.parsed import Parsed
-from pgdyno.features.capture.reading.whole_keys import NULL, with_whole_keys
+from pgdyno.features.capture.reading.whole_keys import with_whole_keys
 from pgdyno.features.capture.schema import (
     KIND_OF_TYPE,
     ColumnShape,
@@ -105,60 +101,6 @@ class Sources(KeyFamilies):
         givers = givers_of(known, self._columns)
         return KeySources(self._columns, self._unique, givers, queues)
 
-    def steps(self, group: StatementGroup, statements: Mapping[str, Described]) -> Iterator[Step]:
-        """Yield the steps of a kind of transaction."""
-        earlier: list[tuple[Parsed, dict[int, Parameter]]] = []
-        made: list[list[Source]] = []
-        loop = Loop()
-        for name, turns in group.turns.items():
-            described = statements[name]
-            parameters = described.parsed.parameters
-            made.append([])
-            if described.parsed.copies:
-                loop = Loop()
-                row = tuple(self.fields_of_copy(described, earlier))
-                yield Step(statement=name, parameters=row)
-                # The rows of a COPY have no value that a later step could use.
-                earlier.append((described.parsed, {}))
-                continue
-            sources = made[-1]
-            needed: list[int] = []
-            optional: list[int] = []
-            count: Number | None = None
-            # A query that finds rows leaves such filters out, until a copy shows which it has.
-            is_open = described.parsed.kind == "select" and described.parsed.reads_only
-            is_open &= described.finds_rows
-            unused = described.parsed.open_filters if is_open else frozenset()
-            for number in range(1, max(parameters, default=0) + 1):
-                if number in unused:
-                    sources.append(NULL)
-                    continue
-                use = parameters.get(number, Parameter("other"))
-                looped = self._looped(use, turns, earlier) if turns > LOOP_MIN else None
-                if isinstance(looped, Equal):
-                    count = Number(step=looped.step, parameter=looped.parameter)
-                source = looped or self._source(described, number, use, earlier)
-                if is_optional(described.parsed, use, self._columns):
-                    optional.append(number - 1)
-                if never_null(use, self._columns):
-                    needed.append(number - 1)
-                    if may_be_null(source, made, [parsed for parsed, _ in earlier], self._columns):
-                        source = self._existing(use)
-                sources.append(_beside_others(source, described.parsed.as_long_as.get(number)))
-            if described.finds_rows:
-                sources[:] = self.with_whole_keys(sources, described.parsed, len(earlier))
-            loop, loops_with_before = loop.after(len(earlier), turns, sources)
-            yield Step(
-                statement=name,
-                parameters=tuple(sources),
-                loops_with_before=loops_with_before,
-                repeat=repeat_of(turns, parameters, sources, self._columns),
-                turns=count,
-                not_null=tuple(needed),
-                optional=tuple(optional),
-            )
-            earlier.append((described.parsed, parameters))
-
     def with_whole_keys(self, sources: Sequence[Source], parsed: Parsed, step: int) -> list[Source]:
         """Return the sources of a step; keys of several columns are those of rows."""
         return with_whole_keys(
@@ -170,13 +112,6 @@ class Sources(KeyFamilies):
             rows=self._rows,
             are_alike=lambda own, other: own in self._columns and other in self._family(own),
         )
-
-    def _existing(self, use: Parameter) -> Source:
-        """Return a value for a column that is never NULL."""
-        column = self._columns[use.table, use.column]
-        if key := self.key_of(column):
-            return OfColumn(table=key.table, column=key.column, is_not_null=not key.is_not_null)
-        return self._inserted(column)
 
     def fields_of_copy(
         self, described: Described, earlier: Sequence[tuple[Parsed, dict[int, Parameter]]]
@@ -283,29 +218,6 @@ class Sources(KeyFamilies):
         length = Spread(least=len(known), mean=len(known), most=len(known))
         made = Drawn(distribution=shape)
         return ListOf(of=made, length=length, is_distinct=True) if type_ != kind else made
-
-    def _looped(
-        self,
-        use: Parameter,
-        turns: float,
-        earlier: Sequence[tuple[Parsed, dict[int, Parameter]]],
-    ) -> Source | None:
-        """Return what a loop goes through: the keys of an earlier list, or all numbers of a column.
-
-        So loops that write take their locks in one order.
-        """
-        column = self._columns.get((use.table, use.column))
-        if column is None or use.use != "equal":
-            return None
-        if (listed := self.list_before(earlier, (use.table, use.column))) is not None:
-            return listed.model_copy(update={"take": "element"})
-        shape = column.distribution
-        values = [*shape.bounds, *(hot.value for hot in shape.hot)]
-        is_whole = shape.kind == "integer" and len(values) > 1 and abs(shape.distinct - turns) < 0.5
-        if not is_whole or self.dependency(earlier, (use.table, use.column)) is not None:
-            return None
-        least, most = min(map(int, values)), max(map(int, values))
-        return Turn(offset=least) if most - least + 1 == round(shape.distinct) else None
 
     def _new_rows(
         self,
@@ -504,16 +416,6 @@ class Sources(KeyFamilies):
             rows /= max(1.0, known / shape.distinct)
         mean = min(max(rows, 1.0), _LIST_LENGTH_MAX)
         return Spread(least=1, mean=mean, most=ceil(2 * mean - 1))
-
-
-def _beside_others(source: Source, first: int | None) -> Source:
-    """Return a list as long as those that the statement puts side by side: NULL fills shorter ones.
-
-    Args: first, the number of the first of these lists; None if it stands alone.
-    """
-    if first is None or not isinstance(source, ListOf):
-        return source
-    return source.model_copy(update={"as_long_as": first - 1})
 
 
 def _finds_conflicts(described: Described) -> bool:
