@@ -51,6 +51,15 @@ PAGES: dict[str, Callable[[Path], str]] = {
 }
 
 
+# Titles of which a part is not on the page.
+CUT_TITLES = """() => {
+  document.querySelectorAll("details").forEach(part => { part.open = true; });
+  return [...document.querySelectorAll("h1, h2, h3")]
+  .filter(title => title.getBoundingClientRect().right > innerWidth)
+  .map(title => title.textContent);
+}"""
+
+
 def test_every_design_has_a_page_here() -> None:
     assert DESIGNS.keys() <= {make().kind for make in BUILT.values()} | {"factorial"}
 
@@ -71,6 +80,7 @@ def test_a_page_is_quiet_and_fits_in_both_schemes_and_widths(
             page.set_viewport_size({"width": width, "height": 800})
             page.evaluate(TWO_FRAMES)
             assert page.evaluate(OVERFLOW) <= 0, (scheme, width)
+            assert page.evaluate(CUT_TITLES) == [], (scheme, width)
         colours.add(page.evaluate(BACKGROUND))
     page.locator(".toggle").click()
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
