@@ -12,6 +12,7 @@ from tests.fixtures.captures import tpcb_capture
 from tests.fixtures.clusters import new_database, run_sql, scalar
 
 from pgdyno.features.capture.mirror import fitting as module
+from pgdyno.features.capture.mirror import mixtures
 from pgdyno.features.capture.mirror.accepting import Asked
 from pgdyno.features.capture.mirror.candidates import places_of
 from pgdyno.features.capture.mirror.drawing import plan_of, work_of
@@ -248,11 +249,11 @@ def test_one_bound_that_is_near_enough_comes_before_far_ones_that_are_right_on_a
 
 def test_one_value_within_the_limits_comes_before_a_mixture_with_one_that_is_far() -> None:
     seen = {str(rows): (float(rows), rows / 10) for rows in (1, 850, 1400, 3000)}
-    wanted = module.WantedWork(700, 70)
-    assert module._mixture(seen, wanted) == Constant(value="850")
+    wanted = mixtures.WantedWork(700, 70)
+    assert mixtures.mixture(seen, wanted) == Constant(value="850")
     # If calls find nothing or very much, both are needed.
     few = {value: seen[value] for value in ("1", "3000")}
-    assert isinstance(module._mixture(few, wanted), Drawn)
+    assert isinstance(mixtures.mixture(few, wanted), Drawn)
 
 
 @pytest.mark.pg

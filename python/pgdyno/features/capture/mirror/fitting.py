@@ -21,7 +21,7 @@ from typing import TypeVar
 import psycopg
 
 from pgdyno.clock import monotonic_ns
-from pgdyno.engine.distribution import Distribution, Hot, Spread
+from pgdyno.engine.distribution import Distribution, Spread
 from pgdyno.features.capture.mirror.accepting import Asked
 from pgdyno.features.capture.mirror.candidates import (
     ColumnOfTable,
@@ -42,7 +42,14 @@ from pgdyno.features.capture.mirror.drawing import (
     rows_of,
     work_of,
 )
-from pgdyno.features.capture.mirror.findings import BLOCKS_LIMIT, RATIO_LIMIT
+from pgdyno.features.capture.mirror.findings import RATIO_LIMIT
+from pgdyno.features.capture.mirror.mixtures import (
+    Measured,
+    WantedWork,
+    evenly,
+    mixture,
+    wanted_of,
+)
 from pgdyno.features.capture.model import (
     Between,
     Capture,
@@ -65,11 +72,6 @@ _DRAWS, _DRAWS_OF_EACH = 24, 2
 # Long statements are drawn less often: after this time two draws are enough.
 _DRAWS_NS_MAX = 500_000_000
 _TIMEOUT = "2s"
-_WEIGHTS = tuple(step / 20 for step in range(21))
-# Candidates whose work is so near share a weight, so that not one value is asked for all the time.
-_NEAR = 0.2
-# How much the error of a single call counts, compared with the error of the mean.
-_FAR = 0.2
 _SEED = 7
 # What is fitted without knowing the work of the present values.
 _ERROR_MAX = 0.5
@@ -84,31 +86,7 @@ _QUEUE = re.compile(r"\bSKIP\s+LOCKED\b", re.I)
 # Smaller whole numbers of a log stay as they are.
 _SHOWN = 100
 _FITTED = Constant | Drawn | OfColumn | ListOf | Between | Now
-Measured = tuple[float, float]
 _Key = TypeVar("_Key", bound=str | float | None)
-
-
-@dataclass(frozen=True, slots=True)
-class WantedWork:
-    """Rows and blocks of a call of a statement in the source. `blocks`: None if not compared."""
-
-    rows: float
-    blocks: float | None
-
-    def error(self, seen: Measured) -> float:
-        """Return how far the work of a call is from that of the source; 0 if it is the same."""
-        rows = abs(seen[0] - self.rows) / max(self.rows, 1.0)
-        if self.blocks is None:
-            return rows
-        return rows + 0.5 * abs(seen[1] - self.blocks) / max(self.blocks, 4.0)
-
-    def is_met(self, seen: Measured) -> bool:
-        """Return whether rows and blocks are within the limits of likeness."""
-        rows = abs(seen[0] - self.rows) <= max(RATIO_LIMIT * self.rows, 0.5)
-        if self.blocks is None:
-            return rows
-        limit = max(RATIO_LIMIT * self.blocks, BLOCKS_LIMIT)
-        return rows and abs(seen[1] - self.blocks) <= limit
 
 
 @dataclass(slots=True)
@@ -345,7 +323,7 @@ class Fitting:
         begin = chosen.get(earlier, own[earlier])
         if trial.may_change(earlier) and not isinstance(begin, OfColumn):
             values = candidates_of(first, trial.types[earlier], columns, self.samples)
-            begin = _evenly(values) if values else begin
+            begin = evenly(values) if values else begin
         if isinstance(begin, Between):
             return  # It follows from the other one.
 
@@ -378,7 +356,7 @@ class Fitting:
             values.append(None)
         seen = trial.each({value: {**chosen, at: Constant(value=value)} for value in values})
         if seen:
-            yield {at: _mixture(seen, wanted)}
+            yield {at: mixture(seen, wanted)}
 
 
 _Offers = Callable[[Mapping[int, Source], WantedWork], Iterator[dict[int, Source]]]
@@ -511,68 +489,3 @@ def _is_shown(shape: Distribution) -> bool:
 def is_of_queue(text: str) -> bool:
     """Return whether a statement takes rows of a queue: the load decides how many there are."""
     return _QUEUE.search(text) is not None
-
-
-def wanted_of(statement: Statement) -> WantedWork | None:
-    """Return the work of a call in the source; None if it was not counted, or is a COPY."""
-    own = statement.counters
-    is_counted = own.rows or own.hit_blocks or own.read_blocks
-    if not own.calls or not is_counted:
-        return None
-    if statement.kind == "insert":
-        # The blocks of an INSERT are those of its keys and indexes: the rows decide.
-        return WantedWork(own.rows / own.calls, None)
-    if statement.kind not in ("select", "update", "delete"):
-        return None
-    return WantedWork(own.rows / own.calls, (own.hit_blocks + own.read_blocks) / own.calls)
-
-
-def _mixture(seen: Mapping[str | None, Measured], wanted: WantedWork) -> Source:
-    """Return the mixture of at most two kinds of candidates that is nearest to the source."""
-
-    def error(pair: tuple[str | None, str | None], weight: float) -> float:
-        first, other = seen[pair[0]], seen[pair[1]]
-        mixed = [weight * a + (1 - weight) * b for a, b in zip(first, other, strict=True)]
-        return wanted.error((mixed[0], mixed[1]))
-
-    def cost(choice: tuple[tuple[str | None, str | None], float]) -> tuple[float, float]:
-        # Calls that are near come before far ones that are right on average: often one value.
-        # If most calls find nothing, no call is near.
-        pair, weight = choice
-        used = [value for value, part in zip(pair, (weight, 1 - weight), strict=True) if part]
-        farthest = max(wanted.error(seen[value]) for value in used)
-        far = _FAR * farthest if wanted.rows >= 1 else 0.0
-        return max(error(pair, weight), RATIO_LIMIT / 2) + far, farthest
-
-    pairs = itertools.combinations_with_replacement(seen, 2)
-    pair, weight = min(itertools.product(pairs, _WEIGHTS), key=cost)
-    shares: dict[str | None, float] = {}
-    for chosen, part in zip(pair, (weight, 1 - weight), strict=True):
-        alike = [value for value in seen if _is_near(seen[value], seen[chosen])] if part else []
-        for value in alike:
-            shares[value] = shares.get(value, 0.0) + part / len(alike)
-    return _drawn(shares)
-
-
-def _evenly(values: Sequence[str]) -> Source:
-    return _drawn(dict.fromkeys(values, 1 / len(values)))
-
-
-def _drawn(weights: Mapping[str | None, float]) -> Source:
-    shares = dict(weights)
-    nulls = shares.pop(None, 0.0)
-    if not shares:
-        return Constant(value=None)
-    if len(shares) == 1 and not nulls:
-        return Constant(value=next(iter(shares)))
-    whole = sum(shares.values())
-    hot = tuple(Hot(value=str(value), fraction=part / whole) for value, part in shares.items())
-    width = sum(len(own.value) for own in hot) / len(hot)
-    distribution = Distribution(
-        kind="text", null_fraction=nulls, distinct=len(hot), width=width, hot=hot
-    )
-    return Drawn(distribution=distribution)
-
-
-def _is_near(first: Measured, other: Measured) -> bool:
-    return all(abs(a - b) <= _NEAR * max(b, 1.0) for a, b in zip(first, other, strict=True))
