@@ -49,7 +49,7 @@ def work(target: Target) -> None:
 
 @pytest.mark.pg
 @pytest.mark.parametrize("version", ["15", "18"])
-def test_a_row_with_its_version_is_changed_again_and_pages_follow_each_other(
+def test_a_row_with_its_version_is_changed_again_and_again(
     version: str, pgdyno: Command, new_cluster: Make, tmp_path: Path
 ) -> None:
     made = rebuilt(pgdyno, new_cluster, tmp_path, SCHEMA, work, origin="log", version=version)
@@ -59,8 +59,6 @@ def test_a_row_with_its_version_is_changed_again_and_pages_follow_each_other(
     [row] = [own for own in result["likeness"]["statements"] if "UPDATE step" in own["text"]]
     # Without what the session knows, hardly any call finds its row.
     assert row["copy"]["rows"] > 0.8, row
-    [page] = [own for own in result["likeness"]["statements"] if "FROM item" in own["text"]]
-    assert page["copy"]["rows"] > 15, page
 
 
 def changes(*, of_session: bool) -> str:

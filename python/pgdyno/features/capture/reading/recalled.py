@@ -15,6 +15,7 @@ from functools import cached_property
 
 from pgdyno.features.capture.model import (
     Between,
+    Constant,
     Drawn,
     Equal,
     Giver,
@@ -42,6 +43,8 @@ _INSTANCES_MIN = 10
 _GIVES = 0.05
 # Values are recalled if it is at least this share, and this much more than by chance.
 _RECALLED, _ABOVE_CHANCE = 0.5, 0.25
+# A statement that writes the value counts as this number of parameters.
+_WRITES = 100
 # If it is this share, what a value seems to follow from in its transaction is by chance.
 _CERTAIN = 0.9
 # The most calls that are looked at.
@@ -118,7 +121,7 @@ class _Seen:
         for givers, back in self.back.items():
             ago = range(1 + max((number for number in back if number < _BACK_MAX), default=0))
             made[givers] = [round(back[number] / total, 3) for number in ago]
-        # Those that several parameters of the step have come first.
+        # Those that several parameters of the transaction have come first.
         best = max(made, key=lambda own: round(10 * made[own][0]), default=None)
         return {} if best is None else {best: made[best]}
 
@@ -142,12 +145,13 @@ class Memories:
         self._is_chosen = False
         self._follow()
         # Key and version of a row come from one statement, if one had both.
-        ranks: dict[tuple[int, int], Counter[StatementKey]] = defaultdict(Counter)
+        ranks: dict[int, Counter[StatementKey]] = defaultdict(Counter)
         for position, seen in self._seen.items():
-            ranks[position[:2]].update({key for own in seen.places[0] for key, _ in own})
+            keys = {key for own in seen.places[0] for key, _ in own}
+            ranks[position[0]].update({key: 1 + _WRITES * (key in self._writes) for key in keys})
         for position, seen in self._seen.items():
             if seen.values.total() >= _INSTANCES_MIN:
-                seen.choose(ranks[position[:2]])
+                seen.choose(ranks[position[0]])
         self._is_chosen = True
         self._follow()
 
@@ -181,7 +185,7 @@ class Memories:
             # Other columns of its row would be those of another one.
             if ({other.parameter for other in given if other.step == number} & free) - known:
                 continue
-            if given or not isinstance(source, Drawn | OfColumn):
+            if given or not isinstance(source, Constant | Drawn | OfColumn):
                 source = OfColumn(table=table, column=column)
             places, shares = self._recalled[kind, number, at]
             givers = tuple(
@@ -203,15 +207,19 @@ class Memories:
         """Return whether a value follows from nothing in its transaction, or only by chance: from
         a value of another column, while the session has it already.
         """
+        kind, step, at = position
+        known = self._recalled.get(position)
+        is_certain = known is not None and known[1][0] >= _CERTAIN
+        if isinstance(source, Constant):
+            # The version of a row, in a transaction that always comes at the same place.
+            return is_certain and any(at == own for _, own in self._steps[kind][step].changed)
         if isinstance(source, Equal | Linear | Between):
-            kind, step, at = position
             own, other = (self._steps[kind][number].sent for number in (step, source.step))
             place = source.parameter or 0
             is_same = at not in own or place not in other or own[at][1] == other[place][1]
             # The version before a change does not follow from the one after it.
             is_same &= source.step != step or (place, at) not in self._steps[kind][step].changed
-            known = self._recalled.get(position)
-            return not is_same and known is not None and known[1][0] >= _CERTAIN
+            return is_certain and not is_same
         return isinstance(source, Drawn) or (isinstance(source, OfColumn) and not source.kept)
 
     def _step(self, parsed: Parsed) -> _Step:
