@@ -18,7 +18,9 @@ def findings(metric: str, verdict: Verdict, value: Estimate, *, weak: str = "") 
     own = compared().compare
     assert own is not None
     [contrast, *_] = own.contrasts
-    named = replace(contrast, variant="off", reference="on", deciding=comparison(verdict, value))
+    named = replace(
+        contrast, variant="off", reference="on", deciding=comparison(verdict, value), comparisons={}
+    )
     variants = tuple(
         replace(own.variants[0], name=name, weakened=(weak,) if weak and name == "off" else ())
         for name in ("on", "off")
@@ -85,3 +87,17 @@ def test_a_name_with_a_comma_is_quoted() -> None:
     words = in_short.of_compare(replace(own, contrasts=(named,)))
     assert words.startswith('With "off, 8 clients" the server did')
     assert words.endswith('as with "on, 8 clients".')
+
+
+def test_if_the_throughput_does_not_decide_latencies_that_do_are_said() -> None:
+    own = findings("tps", "cannot tell", ratio(0.94, 0.74, 1.19))
+    others = {
+        "p99": comparison("lower", ratio(0.27, 0.23, 0.32)),
+        "p50": comparison("higher", ratio(2.4, 2.1, 2.7)),
+    }
+    words = in_short.of_compare(
+        replace(own, contrasts=(replace(own.contrasts[0], comparisons=others),))
+    )
+    assert "changed by -6 % (-26 to +19), but with off, the time of the slowest 1 %" in words
+    assert "0.27 times (0.23 to 0.32) that with on" in words
+    assert "and with off, the typical answer time was 2.40 times (2.10 to 2.70)" in words

@@ -50,9 +50,11 @@ def verdict_sentence(
     experiment goes on or nobody knows; effort, such as "12 rounds, 24 runs, 31 min".
     """
     word = METRIC_WORDS[metric]
-    numbers = f"{word} {change_text(comparison.ratio)}"
+    is_open = comparison.verdict == "cannot tell"
+    numbers = f"{'' if is_open else f'{word} '}{change_text(comparison.ratio)}"
     numbers += "".join(
-        f", {METRIC_WORDS[name]} {change_text(other.ratio)}" for name, other in others.items()
+        f", {METRIC_WORDS[name]} {_certainly(other) * is_open}{change_text(other.ratio)}"
+        for name, other in others.items()
     )
     margin = f"{100 * comparison.margin_ratio:.2g} %"
     yet = "" if comparison.looks == "fixed" else " yet"
@@ -62,7 +64,7 @@ def verdict_sentence(
         "lower": f"{variant}: {word} lower than {reference}",
         "higher": f"{variant}: {word} higher than {reference}",
         "no difference": f"{variant} and {reference} differ by no more than {margin}",
-        "cannot tell": f"cannot tell{yet} whether {variant} and {reference} differ",
+        "cannot tell": f"cannot tell{yet} whether {variant} and {reference} differ in {word}",
     }
     parts = [f"{verdicts[comparison.verdict]}: {numbers}"]
     if rounds:
@@ -71,13 +73,18 @@ def verdict_sentence(
         parts.append(f"{variant} cannot hold the rate")
     if because:
         parts.append(because)
-    if comparison.verdict == "cannot tell" and enough is not None:
+    if is_open and enough is not None:
         took = duration_text(enough.took_ns)
         again = f"start again with --rounds {enough.rounds}"
         parts.append(f"about {enough.rounds} rounds in {took} would decide ({again})")
-    elif comparison.verdict == "cannot tell" and left_ns:
+    elif is_open and left_ns:
         parts.append(f"about {duration_text(left_ns)} more")
     return "; ".join([*parts, effort]) + "."
+
+
+def _certainly(other: Comparison) -> str:
+    """Return "certainly lower: " of another metric, or ""."""
+    return f"certainly {other.verdict}: " * (other.verdict in ("lower", "higher"))
 
 
 def round_words(pairs: Sequence[Pair], comparison: Comparison, metric: str) -> str:

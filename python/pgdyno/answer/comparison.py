@@ -62,7 +62,7 @@ _PLACES = frozenset(
     {"port", "listen_addresses", "cluster_name", "unix_socket_directories", "data_directory"}
     | {"config_file", "hba_file", "ident_file", "external_pid_file"}
 )
-_ALSO_NAMED: Mapping[str, tuple[Metric, ...]] = {"tps": ("p99",)}
+_ALSO_NAMED: Mapping[str, tuple[Metric, ...]] = {"tps": ("p99", "p50")}
 
 
 Contrasts = tuple[ContrastFindings, ...]
@@ -397,6 +397,8 @@ class Compared:
             name: comparisons[name]
             for name in _ALSO_NAMED.get(self.metric, ())
             if name in comparisons
+            # With a verdict, the tail is enough.
+            and (name != "p50" or deciding.verdict == "cannot tell")
         }
         holds = self._variant(variant).holds_rate
         rounds = counted(deciding.pair_count, "round")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
+from pgdyno.analysis.contrasts import Effect
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.rounding import change_text, range_words, value_words
 from pgdyno.programs.registry import own_metrics
@@ -127,7 +128,7 @@ def forest_of(
         ForestRow(
             effect.name,
             effect.ratio,
-            "certain" if effect.is_sure else "not certain",
+            _certainty(effect),
             f"effects.{place}.ratio",
         )
         for place, effect in enumerate(compared.effects)
@@ -142,6 +143,13 @@ def forest_of(
     every = (*compared.contrasts, *compared.steps)
     margin_ratio = every[0].deciding.margin_ratio if every else 0.0
     return Forest(tuple(groups), scale_of(deciding, margin_ratio=margin_ratio))
+
+
+def _certainty(effect: Effect) -> str:
+    """Return whether an effect is certain, all effects taken together."""
+    low, high = effect.ratio.low, effect.ratio.high
+    is_apart = low is not None and high is not None and not low <= 1 <= high
+    return "certain" if effect.is_sure else "maybe" if is_apart else "not certain"
 
 
 def _figures(contrast: ContrastFindings, compared: CompareFindings) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from pgdyno.analysis.compare import Verdict
-from pgdyno.analysis.compare_findings import CompareFindings, VariantFindings
+from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings, VariantFindings
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import CurveFindings
 from pgdyno.analysis.losses import Loss
@@ -40,15 +40,25 @@ def sentence(words: str) -> SentenceBlock:
 def of_compare(compared: CompareFindings) -> str:
     """Return what each variant changes; "" without a comparison."""
     contrasts, metric = compared.contrasts, compared.metric
-    said = [
-        _change(metric, of.deciding.verdict, of.deciding.ratio, of.variant, of.reference)
-        for of in contrasts[:_NAMED_MAX]
-    ]
+    said = [_of_contrast(metric, contrast) for contrast in contrasts[:_NAMED_MAX]]
     if not said:
         return ""
     more = len(contrasts) - len(said)
     words = "; ".join([*said, *([f"{more} more comparisons are below"] if more else [])])
     return f"{words[0].upper()}{words[1:]}{price(compared.variants)}."
+
+
+def _of_contrast(metric: str, of: ContrastFindings) -> str:
+    """Return the change of the deciding metric; if it is not known, also those that are."""
+    words = _change(metric, of.deciding.verdict, of.deciding.ratio, of.variant, of.reference)
+    if of.deciding.verdict != "cannot tell":
+        return words
+    sure = [
+        _change(name, other.verdict, other.ratio, of.variant, of.reference)
+        for name, other in of.comparisons.items()
+        if name in ("p50", "p99") and other.verdict in ("lower", "higher")
+    ]
+    return ", but ".join([words, *([" and ".join(sure)] if sure else [])])
 
 
 def of_curves(curves: Sequence[CurveFindings]) -> str:

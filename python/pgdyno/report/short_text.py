@@ -37,6 +37,7 @@ _IMPORTANT = {
     "valid": (9, 1),
     "note": (7, 3),
     "costs": (8, 3),
+    "formula": (8, 5),
     "left out": (7, 2),
     "alike": (8, 2),
     "not": (6, 2),

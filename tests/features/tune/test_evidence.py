@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from pgdyno.features.tune.evidence import Evidence, choose, small_cache, unusual_values
-from pgdyno.features.tune.evidence_of_run import evidence_of
+from pgdyno.features.tune.evidence_of_run import evidence_of, next_checkpoint_ns
 from pgdyno.features.tune.machine import Machine
-from pgdyno.features.tune.planning import Known, unsearchable
+from pgdyno.features.tune.planning import Known, formula_of, not_shown, unsearchable
+from pgdyno.features.tune.server_settings import defaults_of
 from pgdyno.features.tune.space import DEFAULT_RISKS
 from pgdyno.observe.catalogue import columns_of
 from pgdyno.spec.file import read_spec
@@ -113,3 +114,39 @@ def test_a_cache_smaller_than_the_data_is_searched_before_other_settings() -> No
         small_cache(evidence, {"shared_buffers": "2GB"}, MACHINE, 9 << 30),
     ):
         assert not [*without]
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "settings", "seconds"),
+    [
+        (100, {}, 51.2),
+        (10, {}, 300),
+        (10, {"checkpoint_timeout": "30s"}, 30),
+        (1000, {"max_wal_size": "100MB"}, 0.5),
+        (0, {}, 300),
+    ],
+)
+def test_the_next_checkpoint_comes_when_wal_fills_or_time_is_over(
+    tmp_path: Path, megabytes: int, settings: Mapping[str, str], seconds: float
+) -> None:
+    settings_for(tmp_path, wal={"bytes": megabytes << 20})
+    run = Store(tmp_path).find("last").runs()[-1]
+    known = defaults_of(15) | dict(settings)
+    assert next_checkpoint_ns(run, known, 15) == pytest.approx(seconds * SECOND_NS, rel=1e-3)
+
+
+def test_a_setting_of_checkpoints_is_not_searched_with_runs_that_have_none() -> None:
+    names = ("max_wal_size", "checkpoint_timeout", "wal_compression", "shared_buffers")
+    left_out = not_shown(names, 51 * SECOND_NS, 15 * SECOND_NS)
+    assert set(left_out) == {"max_wal_size", "checkpoint_timeout"}
+    assert "every 51 s, and a run of 15 s shows nothing of it" in left_out["max_wal_size"]
+    assert not not_shown(names, 51 * SECOND_NS, 60 * SECOND_NS)
+    assert not not_shown(names, None, 15 * SECOND_NS)
+
+
+def test_a_formula_gives_no_more_shared_buffers_than_the_data_needs() -> None:
+    known = Known(MACHINE, defaults_of(15), {})
+    assert formula_of(known, 300 << 20)["shared_buffers"] == "1GB"
+    assert formula_of(known, 100 << 30)["shared_buffers"] == "2GB"
+    assert "shared_buffers" not in formula_of(known, 20 << 20), "128MB are enough"
+    assert "max_connections" not in formula_of(known, 300 << 20)

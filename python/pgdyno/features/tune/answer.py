@@ -9,11 +9,12 @@ from pgdyno.analysis.compare import compare, log_ratios
 from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
 from pgdyno.analysis.estimate import mean_between_runs
 from pgdyno.analysis.losses import Loss
+from pgdyno.analysis.rounding import change_text
 from pgdyno.answer.answer import Answer, Measurements
 from pgdyno.answer.comparison import Compared
 from pgdyno.features.tune.budget import time_spent
 from pgdyno.features.tune.design import Tune
-from pgdyno.features.tune.findings import Changed, SloHeld, TuneFindings
+from pgdyno.features.tune.findings import NOT_MEASURED, Changed, FormulaValue, SloHeld, TuneFindings
 from pgdyno.features.tune.tuning import Tuning
 from pgdyno.features.tune.verdict import findings_of
 from pgdyno.loop.counter_growth import counters_of
@@ -80,9 +81,32 @@ def tune_answer(seen: Measurements) -> Answer:
             failed_ns=sum(visit.failed_ns for visit in ran),
         ),
         losses=_losses(seen, design, history),
+        formula=tuple(_formula(design, findings)),
     )
     compared, findings = _compared(seen, design, tuning, findings)
     return Answer(findings.sentence(), compare=compared, own=findings)
+
+
+def _formula(design: Tune, findings: TuneFindings) -> Iterator[FormulaValue]:
+    """Yield the values of rules that were not measured, or whose measurement did not decide."""
+    tried = [trial for trial in findings.tried if trial.ratio is not None]
+    settled = {
+        name
+        for trial in findings.tried
+        if trial.decision in ("better", "worse", "no better", "failed")
+        for name in trial.settings
+    }
+    for name, new in design.asked.formula.items():
+        if name in settled:
+            continue
+        why, same = NOT_MEASURED, (trial for trial in tried if trial.settings.get(name) == new)
+        others = (trial for trial in tried if name in trial.settings)
+        trial = next(same, None) or next(others, None)
+        if trial is not None and trial.ratio is not None:
+            few = f"{counted(trial.pair_count, 'pair')} are too few to tell"
+            said = change_text(trial.ratio) if trial.tells else few
+            why = f"measured at {trial.settings[name]}, not decided: {said}"
+        yield FormulaValue(name, design.whole_now[name], new, why)
 
 
 def refused_words(reason: str) -> str:

@@ -9,8 +9,14 @@ from typing import Any
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.rounding import change_text
 from pgdyno.features.tune.arms import MARGIN_RATIO
-from pgdyno.features.tune.findings import SettingEffect, Tried, TuneFindings
-from pgdyno.features.tune.statements import NEEDS_WORDS, alter_system, conf_fragment, effect_text
+from pgdyno.features.tune.findings import NOT_MEASURED, SettingEffect, Tried, TuneFindings
+from pgdyno.features.tune.statements import (
+    NEEDS_WORDS,
+    alter_system,
+    conf_fragment,
+    effect_text,
+    quoted,
+)
 from pgdyno.features.tune.trial import BASE
 from pgdyno.quantities import counted
 from pgdyno.report import forest, in_short
@@ -102,6 +108,7 @@ def _blocks(findings: ExperimentFindings, tuned: TuneFindings) -> Iterator[Block
         yield LabelledLine("time", tuned.budget.sentence())
     yield from _tried(tuned)
     yield from _settings(tuned)
+    yield from _formula(tuned)
     yield from _changed(tuned)
     contrasts = findings.compare.contrasts if findings.compare is not None else ()
     place = "contrasts.{}".format
@@ -122,7 +129,8 @@ def _in_short(tuned: TuneFindings) -> str:
         return f"{words}{f'; {in_short.crash_words(weak, tuned.losses)}' if weak else ''}."
     if tuned.verdict == "no better":
         return "Keep your settings: nothing that was measured is worth a change."
-    return "Keep your settings for now: no other value is proved better yet."
+    more = "; values from formulas, which nothing here proves, are below" * bool(tuned.formula)
+    return f"Keep your settings for now: no other value is proved better yet{more}."
 
 
 def _in_full(block: Block) -> Block:
@@ -137,7 +145,7 @@ def _effects(tuned: TuneFindings) -> Iterator[forest.ForestRow]:
     if tuned.gain is not None:
         yield forest.ForestRow("proposed, against your settings", tuned.gain, "", "proved")
     for place, trial in enumerate(tuned.tried):
-        if trial.ratio is not None and not trial.failure:
+        if trial.ratio is not None and trial.ratio.has_interval and not trial.failure:
             is_against_yours = trial.against == BASE
             name = trial.name if is_against_yours else f"{trial.name}, against {trial.against}"
             yield forest.ForestRow(name, trial.ratio, "", f"tried.{place}.ratio")
@@ -214,6 +222,25 @@ def _settings(tuned: TuneFindings) -> Iterator[BlockSection]:
         statements = CodeBlock("apply", alter_system(tuned), short=short)
         conf = CodeBlock("postgresql.conf", conf_fragment(tuned), "ini")
         yield BlockSection("Apply", "apply", "Apply", lead, (statements, conf))
+
+
+def _formula(tuned: TuneFindings) -> Iterator[BlockSection]:
+    """Yield the values of published rules that were not proved, and how to set them."""
+    if not tuned.formula:
+        return
+    listed = (
+        f"{value.name} = {value.new}{f' ({value.why})' * (value.why != NOT_MEASURED)}"
+        for value in tuned.formula
+    )
+    lead = "Values of PGTune's formulas for this machine and data. No measurement here proves them."
+    code = "\n".join(
+        f"ALTER SYSTEM SET {value.name} = {quoted(value.new)};  -- was {value.old}; {value.why}"
+        for value in tuned.formula
+    )
+    said = "from PGTune, not proved, and not measured unless said (statements: pgdyno report): "
+    said += ", ".join(listed)
+    blocks = (LabelledLine("formula", said), CodeBlock("formula", code))
+    yield BlockSection("From formulas, not proved", "formula", "Formulas", lead, blocks)
 
 
 def effect_alone(tuned: TuneFindings, setting: SettingEffect) -> str:

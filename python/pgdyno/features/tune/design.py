@@ -76,6 +76,11 @@ class _Memo:
 _last: list[_Memo] = []
 
 
+def long_run_ns(budget_ns: int) -> int:
+    """Return how long a run may be that shall contain what its setting needs."""
+    return min(budget_ns // _LONG_SHARE, _LONG_MAX_NS)
+
+
 class Tune(Design[TuneDesign]):
     """Rounds of your settings, the best so far and candidates, until the time is over."""
 
@@ -163,7 +168,7 @@ class Tune(Design[TuneDesign]):
 
         Where the load itself forces checkpoints, it is the time of some of them.
         """
-        long_ns = min(self.asked.budget_ns // _LONG_SHARE, _LONG_MAX_NS)
+        long_ns = long_run_ns(self.asked.budget_ns)
         needs = {NEEDS.get(name) for name in self.asked.settings_searched()}
         if self.asked.checkpoint_every_ns is not None and "autovacuum" not in needs:
             long_ns = min(long_ns, _CHECKPOINTS_OF_RUN * self.asked.checkpoint_every_ns)
@@ -271,8 +276,9 @@ class Tune(Design[TuneDesign]):
         sign = 1 if self.is_more_better else -1
 
         def words(name: str, mean_ratio: float, pairs: int) -> str:
-            change = signed(100 * math.expm1(sign * mean_ratio), 0)
-            return f"{name} {change} % ({counted(pairs, 'pair')})"
+            # A single pair shows mostly noise.
+            change = f" {signed(100 * math.expm1(sign * mean_ratio), 0)} %" * (pairs > 1)
+            return f"{name}{change} ({counted(pairs, 'pair')})"
 
         said = []
         if (gain := tuning.gain()) is not None:

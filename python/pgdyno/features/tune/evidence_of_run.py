@@ -6,14 +6,17 @@ convention: for example 4 times the share of pages that were not in shared_buffe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from pgdyno.features.tune.evidence import Evidence
+from pgdyno.features.tune.values import amount
 from pgdyno.loop.counter_growth import counters_of, grown
 from pgdyno.observe.rates import Deltas
 from pgdyno.quantities import format_bytes, percent
+from pgdyno.spec.setting_rules import snapshot
 from pgdyno.store.stored_run import StoredRun
 
 _PAGE_BYTES = 8192
@@ -55,6 +58,22 @@ def checkpoint_every_ns(run: StoredRun) -> int | None:
     begin_ns, end_ns = run.measured_span_ns()
     forced = grown(_one(run, "checkpointer"), "checkpoints_requested", begin_ns, end_ns)
     return round((end_ns - begin_ns) / forced) if forced is not None and forced >= 2 else None
+
+
+def next_checkpoint_ns(run: StoredRun, settings: Mapping[str, str], major: int) -> int | None:
+    """Return the time from one checkpoint to the next under this load; None if it is not known.
+
+    A checkpoint begins when WAL reaches about half of max_wal_size, or at checkpoint_timeout.
+    """
+    begin_ns, end_ns = run.measured_span_ns()
+    written = grown(_one(run, "wal"), "bytes", begin_ns, end_ns)
+    rules = snapshot(major)
+    size = amount(rules["max_wal_size"], settings["max_wal_size"])
+    timeout_ms = amount(rules["checkpoint_timeout"], settings["checkpoint_timeout"])
+    if written is None or size is None or timeout_ms is None:
+        return None
+    filled_ns = size / 2 / written * (end_ns - begin_ns) if written else math.inf
+    return round(min(filled_ns, timeout_ms * 1e6))
 
 
 def _of_wal(run: StoredRun, span_ns: tuple[int, int]) -> Iterator[Evidence]:

@@ -20,6 +20,7 @@ from pgdyno.spec.designs import METRIC_WORDS
 
 Verdict = Literal["better", "no better", "not known"]
 _NAMED_MAX = 3
+NOT_MEASURED = "not measured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,16 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True)
+class FormulaValue:
+    """A value of a published rule that this tuning did not prove, and why it is only a rule."""
+
+    name: str
+    old: str
+    new: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Changed:
     """One counter of the server, with the old settings and with the new ones."""
 
@@ -113,7 +124,8 @@ class TuneFindings:
     `untried_ns`: what the first pairs of the values that were not tried take; `changed`: counters
     of the server before and after; `slo`: runs that met the latency target, None without a target
     or without a proposal; `budget`: what the time was spent on; `losses`: what crashes took with
-    these settings, empty if this was not measured.
+    these settings, empty if this was not measured; `formula`: values of published rules that are
+    neither proved nor measured to be no better.
     """
 
     metric: str
@@ -129,6 +141,7 @@ class TuneFindings:
     slo: SloHeld | None = None
     budget: TimeSpent | None = None
     losses: tuple[Loss, ...] = ()
+    formula: tuple[FormulaValue, ...] = ()
 
     @property
     def is_undecided(self) -> bool:
@@ -257,6 +270,7 @@ class TuneFindings:
                 for setting in self.settings
             ],
             "proved": _document(self.gain),
+            "formula": [asdict(value) for value in self.formula],
             "losses": [loss.as_document() for loss in self.losses],
             "slo": asdict(self.slo) if self.slo is not None else None,
             "budget": asdict(self.budget) if self.budget is not None else None,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import fill
 
 from pgdyno.errors import RefusedError, SpecError
+from pgdyno.features.doctor.checks.memory import buffers_fitting
 from pgdyno.features.doctor.examine import Subject
 from pgdyno.features.tune.arms import PAIRS_PLANNED
 from pgdyno.features.tune.catalogue import Risk, needs_of
@@ -20,6 +21,7 @@ from pgdyno.features.tune.server_settings import defaults_of, read_live
 from pgdyno.features.tune.space import SETTINGS_MAX, Dimension, dimensions
 from pgdyno.features.tune.spec import TuneDesign
 from pgdyno.features.tune.storage import choices_now
+from pgdyno.features.tune.values import amount, is_far, text_of
 from pgdyno.quantities import duration_text
 from pgdyno.server.connect import connect
 from pgdyno.server.conninfo import resolve
@@ -28,6 +30,7 @@ from pgdyno.server.placement import LAST_PLACE
 from pgdyno.server.system_settings import not_alterable
 from pgdyno.server.target import Target
 from pgdyno.spec.experiment import Experiment, Server, Workload
+from pgdyno.spec.run_needs import NEEDS
 from pgdyno.spec.setting_rules import snapshot
 from pgdyno.spec.units import duration_ns
 
@@ -106,17 +109,46 @@ def planned(
     return experiment.with_fields(design=TuneDesign.model_validate(given))
 
 
-def rules_of(known: Known, names: Container[str]) -> dict[str, str]:
-    """Return the values that published rules have for these settings."""
+def rules_of(known: Known, names: Container[str], data_bytes: int | None = None) -> dict[str, str]:
+    """Return the values that published rules have for these settings, and for this data."""
     settings = {}
-    for name, advice in recommend(rule_set("pgtune"), known.machine).items():
-        rule = snapshot(known.machine.major).get(name)
+    machine = replace(known.machine, database_bytes=data_bytes or known.machine.database_bytes)
+    for name, advice in recommend(rule_set("pgtune"), machine).items():
+        rule = snapshot(machine.major).get(name)
         if name not in names or rule is None or advice.text is None:
             continue
         allowed = known.enum_values.get(name, rule.values)
         if rule.vartype != "enum" or advice.text in allowed:
             settings[name] = advice.text
+        if name == "shared_buffers" and (size := amount(rule, advice.text)):
+            settings[name] = text_of(rule, buffers_fitting(int(size), data_bytes))
     return settings
+
+
+def formula_of(known: Known, data_bytes: int | None) -> dict[str, str]:
+    """Return the values of published rules that differ much from those of now."""
+    rules = snapshot(known.machine.major)
+    # For max_connections a rule has only the assumption of its author.
+    names = rule_set("pgtune").formulas.keys() - {"max_connections"}
+    advised = rules_of(known, names, data_bytes).items()
+    # -1: the server computes the value, such as that of wal_buffers.
+    return {
+        name: text
+        for name, text in advised
+        if known.now[name] != "-1" and is_far(rules[name], known.now[name], text)
+    }
+
+
+def not_shown(names: Iterable[str], next_checkpoint_ns: int | None, long_ns: int) -> dict[str, str]:
+    """Return the settings that act on checkpoints, if no run of this length would have one.
+
+    Args: next_checkpoint_ns, from one checkpoint to the next under this load; None: not known.
+    """
+    if next_checkpoint_ns is None or next_checkpoint_ns <= long_ns:
+        return {}
+    took, rare = duration_text(long_ns), duration_text(next_checkpoint_ns)
+    why = f"this load leads to a checkpoint every {rare}, and a run of {took} shows nothing of it"
+    return {name: why for name in names if NEEDS.get(name) == "checkpoint"}
 
 
 def unsearchable(

@@ -16,7 +16,7 @@ from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.memory import MemorySum, memory_sum
 from pgdyno.features.tune.rules import RULES, Recommended, recommend, rule_set
 from pgdyno.features.tune.server_settings import Reviewed, ServerSetting
-from pgdyno.features.tune.values import amount, text_of
+from pgdyno.features.tune.values import amount, is_far, text_of
 from pgdyno.quantities import format_bytes
 
 if TYPE_CHECKING:
@@ -60,8 +60,6 @@ _OTHER_CAUSE = {"statement_logging": "log_min_duration_statement"}
 # What is wrong with these comes first, and explains the sums of memory for all connections.
 _EXPLAINING = {"max_connections": "max_connections", "maintenance_memory": "maintenance_work_mem"}
 _PER_CONNECTION = ("work_mem", "temp_buffers")
-# Numbers differ from a rule of thumb if their ratio is above this.
-_FAR_RATIO = 2.0
 # A limit of WAL by the free space is a multiple of this, so that two looks propose the same value.
 _STEP_BYTES = 64 << 20
 
@@ -111,12 +109,7 @@ class Explained:
         # For max_connections a rule has only the assumption of its author.
         if recommended is None or recommended.text is None or self.name == "max_connections":
             return False
-        ours, theirs = (
-            amount(self.present.rule, text) for text in (self.present.value, recommended.text)
-        )
-        if ours is None or theirs is None or min(ours, theirs) <= 0:
-            return self.present.value != recommended.text
-        return max(ours, theirs) / min(ours, theirs) > _FAR_RATIO
+        return is_far(self.present.rule, self.present.value, recommended.text)
 
 
 @dataclass(frozen=True, slots=True)

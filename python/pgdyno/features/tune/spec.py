@@ -25,7 +25,8 @@ class TuneDesign(BudgetDesign):
     is checked before the candidate runs. `slo`, such as "p99=20ms": under a rate, and without
     `metric`, the goal is to lower this latency; otherwise the unchanged server and each run of a
     candidate must meet it. `major`: the server's version, if the spec does not name it. `rules`:
-    values of published rules, which are tried early. `checkpoint_every`: the time between two
+    values of published rules, which are tried early. `formula`: values of these rules that
+    the answer names if they were not measured. `checkpoint_every`: the time between two
     checkpoints that the load forces, if this was measured; None if it forces none.
     """
 
@@ -35,6 +36,7 @@ class TuneDesign(BudgetDesign):
     settings: Annotated[tuple[str, ...], Field(min_length=1, max_length=6)]
     now: dict[str, str] = Field(default_factory=dict)
     rules: dict[str, str] = Field(default_factory=dict)
+    formula: dict[str, str] = Field(default_factory=dict)
     classes: tuple[str, ...] = ()
     keep: tuple[Annotated[str, AfterValidator(kept_condition)], ...] = ()
     slo: Annotated[str, AfterValidator(slo_to_improve)] | None = None

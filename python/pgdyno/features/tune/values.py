@@ -12,6 +12,7 @@ _SIZES = (("TB", 1 << 40), ("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10))
 _TIMES_MS = (("d", 86.4e6), ("h", 3.6e6), ("min", 60e3), ("s", 1e3), ("ms", 1.0))
 # A size is written in the largest unit of which it has this many, or that fits exactly.
 _UNITS_MIN = 100
+_FAR_RATIO = 2.0
 
 
 def amount(rule: SettingRule, text: str) -> float | None:
@@ -20,6 +21,14 @@ def amount(rule: SettingRule, text: str) -> float | None:
         return None
     number = in_units(text, rule)
     return None if number is None else float(number) * unit_amount(rule)[0]
+
+
+def is_far(rule: SettingRule, text: str, other: str) -> bool:
+    """Return whether two values differ; numbers, by more than twice."""
+    ours, theirs = amount(rule, text), amount(rule, other)
+    if ours is None or theirs is None or min(ours, theirs) <= 0:
+        return text != other
+    return max(ours, theirs) / min(ours, theirs) > _FAR_RATIO
 
 
 def text_of(rule: SettingRule, value: Value) -> str:

@@ -25,10 +25,13 @@ if wanted.body(__name__):
     from pgdyno.cli.measure import VerbResult, measured, refuse_short_runs
     from pgdyno.designs import design_of
     from pgdyno.features.tune import planning
-    from pgdyno.features.tune.catalogue import Risk
-    from pgdyno.features.tune.design import Tune
+    from pgdyno.features.tune.design import Tune, long_run_ns
     from pgdyno.features.tune.evidence import choose, small_cache, unusual_values
-    from pgdyno.features.tune.evidence_of_run import checkpoint_every_ns, evidence_of
+    from pgdyno.features.tune.evidence_of_run import (
+        checkpoint_every_ns,
+        evidence_of,
+        next_checkpoint_ns,
+    )
     from pgdyno.features.tune.findings import TuneFindings
     from pgdyno.features.tune.space import check_risks, dimensions
     from pgdyno.features.tune.spec import TuneDesign
@@ -42,6 +45,7 @@ if wanted.body(__name__):
     from pgdyno.server.system_settings import SystemSettings
     from pgdyno.spec.condition import condition_from, memory_limit_from
     from pgdyno.spec.designs import BenchDesign
+    from pgdyno.spec.units import duration_ns
     from pgdyno.store.experiment import Store
     from pgdyno.store.stored_run import StoredRun
 
@@ -123,8 +127,8 @@ def _tuned(given: dict[str, Any], lent: LentCluster) -> int:
         refuse_on_own_server(tuple(text.partition("=")[0].strip() for text in given["searched"]))
     planning.refuse_short_budget(asked.experiment.workload, given["budget"])
     known = _known(asked, given)
-    has_first_run, checkpoint_every = not given["searched"], None
-    if has_first_run:
+    checkpoint_every, data_bytes, formula = None, None, {}
+    if not given["searched"]:
         if given["print_spec"]:
             raise SpecError(
                 "A measured run chooses the settings, and --print-spec measures nothing.",
@@ -138,15 +142,19 @@ def _tuned(given: dict[str, Any], lent: LentCluster) -> int:
             return 0
         run = _first_run(asked, given["store"], lent)
         checkpoint_every = checkpoint_every_ns(run)
-        given["searched"] = _chosen(asked, known, run, risks)
+        data_bytes = (run.server_json.get("reset") or {}).get("database_bytes_before")
+        data_bytes = data_bytes or known.machine.database_bytes
+        formula = planning.formula_of(known, data_bytes)
+        given["searched"] = _chosen(asked, known, run, given)
     # Lists of values are complete.
     ranges = [text for text in given["searched"] if "=" not in text or ".." in text]
     named = {text.partition("=")[0].strip().lower() for text in ranges}
     space = dimensions(given["searched"], known.machine, known.now, risks)
     planning.refuse_without_rights(asked.experiment.server, space, is_applied=given["apply"])
-    rules = planning.rules_of(known, named)
+    rules = planning.rules_of(known, named, data_bytes)
     design = {name: given[name] for name in ("classes", "slo", "budget")}
     design |= {"keep": given["limits"], "metric": given["goal"]}
+    design["formula"] = formula
     if checkpoint_every is not None:
         design["checkpoint_every"] = f"{checkpoint_every // 1_000_000}ms"
     try:
@@ -213,10 +221,10 @@ def _first_run(asked: AskedExperiment, store: str | None, lent: LentCluster) -> 
 
 
 def _chosen(
-    asked: AskedExperiment, known: planning.Known, run: StoredRun, risks: tuple[Risk, ...]
+    asked: AskedExperiment, known: planning.Known, run: StoredRun, given: dict[str, Any]
 ) -> tuple[str, ...]:
     """Return the settings to search, from the evidence of one measured run; print each reason."""
-    evidence, machine = evidence_of(run), known.machine
+    evidence, machine, risks = evidence_of(run), known.machine, check_risks(given["classes"])
     data_bytes = (run.server_json.get("reset") or {}).get("database_bytes_before")
     data_bytes = data_bytes or machine.database_bytes or 0
     unusual = (
@@ -231,6 +239,11 @@ def _chosen(
         )
     names = [choice.setting for choice in chosen]
     left_out = planning.unsearchable(asked.experiment, known, names, risks)
+    if checkpoint_every_ns(run) is None:
+        long_ns = long_run_ns(duration_ns(given["budget"], what="--budget"))
+        long_ns = max(long_ns, asked.experiment.workload.duration_ns)
+        next_ns = next_checkpoint_ns(run, known.now, machine.major)
+        left_out = planning.not_shown(names, next_ns, long_ns) | left_out
     for choice in chosen:
         why = left_out.get(choice.setting)
         output.note(
