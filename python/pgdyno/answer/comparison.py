@@ -62,6 +62,7 @@ _PLACES = frozenset(
     {"port", "listen_addresses", "cluster_name", "unix_socket_directories", "data_directory"}
     | {"config_file", "hba_file", "ident_file", "external_pid_file"}
 )
+_CERTAIN = ("lower", "higher")
 _ALSO_NAMED: Mapping[str, tuple[Metric, ...]] = {"tps": ("p99", "p50")}
 
 
@@ -397,8 +398,11 @@ class Compared:
             name: comparisons[name]
             for name in _ALSO_NAMED.get(self.metric, ())
             if name in comparisons
-            # With a verdict, the tail is enough.
-            and (name != "p50" or deciding.verdict == "cannot tell")
+            # The tail is enough, unless the median alone, or with it, is certain.
+            and (
+                name != "p50"
+                or (deciding.verdict == "cannot tell" and comparisons[name].verdict in _CERTAIN)
+            )
         }
         holds = self._variant(variant).holds_rate
         rounds = counted(deciding.pair_count, "round")
