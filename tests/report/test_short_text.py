@@ -90,3 +90,9 @@ def test_a_list_of_variants_that_is_cut_says_how_many_there_are() -> None:
     assert 0 < shown < 6
     assert f"variants    {shown} of 6" in lines
     assert "variants" in shortened("\n".join(["variants", *rows]), AGAIN).splitlines()
+
+
+def test_a_line_of_many_gaps_is_judged_at_once() -> None:
+    axis = "  " + " | ".join(["a" + " " * 30] * 6) + "(b"
+    text = "\n".join(["verdict     yes", "heading", axis, *(f"row {n}" for n in range(60))])
+    assert len(shortened(text, "pgdyno show -v 1").splitlines()) <= 25

@@ -398,11 +398,8 @@ class Compared:
             name: comparisons[name]
             for name in _ALSO_NAMED.get(self.metric, ())
             if name in comparisons
-            # The tail is enough, unless the median alone, or with it, is certain.
-            and (
-                name != "p50"
-                or (deciding.verdict == "cannot tell" and comparisons[name].verdict in _CERTAIN)
-            )
+            # The tail is enough, unless only the median is certain.
+            and (name != "p50" or (not is_direction and comparisons[name].verdict in _CERTAIN))
         }
         holds = self._variant(variant).holds_rate
         rounds = counted(deciding.pair_count, "round")

@@ -33,6 +33,8 @@ METRIC_NAMES = {
 _METRICS = ("tps", *own_metrics(), "p99", "p50", "cpu_per_tx", "wal_per_tx")
 # If the mean of the ratios and the ratio of the means differ by more, a note explains why.
 _MEANS_APART = 0.01
+# Of names and figures in a heading, which may end with "(no interval yet)".
+_HEADING_MAX = 72
 # Smaller changes are drawn on a linear axis, on which -25 % is as far from "equal" as +25 %.
 _LINEAR_MAX = 1.5
 # Possible ends of the axis. Both ends are round changes: 4 is +300 %, and its inverse is -75 %.
@@ -160,7 +162,9 @@ def _figures(contrast: ContrastFindings, compared: CompareFindings) -> str:
     both = (cells[contrast.variant], cells[contrast.reference])
     shown = (compared.shown(cell, compared.metric) for cell in both)
     texts = (f"{value_words(value)} {value.unit}{range_words(value)}" for value in shown)
-    return f": {' against '.join(texts)}"
+    said = f": {' against '.join(texts)}"
+    # A heading is one line of the text.
+    return said if len(contrast.variant + contrast.reference + said) <= _HEADING_MAX else ""
 
 
 def note_on_means(contrast: ContrastFindings, compared: CompareFindings) -> str:

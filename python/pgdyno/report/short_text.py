@@ -22,7 +22,8 @@ _HINT = re.compile(r"\s+-> ")
 _DOUBT = re.compile(r"  (?:NOT VALID|doubt)\b")
 _PEAK = re.compile(r"\S.*\s+peak  ")
 # Names of columns: words without the signs that values have.
-_HEAD = re.compile(r" *\S[^(),.=:]*?(?: {2,}[^(),.=:]+){2,}")
+_WORDS = r"[^(),.=:\s]+(?: [^(),.=:\s]+)*"
+_HEAD = re.compile(rf" *{_WORDS}(?: {{2,}}{_WORDS}){{2,}} *")
 _NUMBER = re.compile(r"(?<![a-z\d])\d")
 _ROW = re.compile(r"  \S")
 _BAR = re.compile(r"  \[\S+\]$")
