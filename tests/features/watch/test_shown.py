@@ -68,7 +68,7 @@ def test_the_answer_is_printed_before_the_page_is_drawn(
         printed.append(capsys.readouterr().out)
         return "<html></html>"
 
-    monkeypatch.setattr(verb, "answer_page", draw)
+    monkeypatch.setattr("pgdyno.report.html.answer_page", draw)
     given = {"verbose": False, "compared": None, "json_to": None}
     verb._show(given, folder, document_again(folder), None)
     assert "\nanswer " in printed[0]

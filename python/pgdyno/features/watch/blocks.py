@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from pgdyno.features.watch import charts
 from pgdyno.features.watch.change_blocks import changes_section
+from pgdyno.features.watch.incident.finding import clock_text
 from pgdyno.features.watch.panels import WatchFindings
 from pgdyno.features.watch.words import (
     WORKERS_COUNTED,
@@ -77,7 +79,7 @@ def watch_blocks(findings: WatchFindings) -> BlockAnswer:
 def _blocks(findings: WatchFindings) -> Iterator[Block]:
     document = findings.document
     if wrong := document.get("findings"):
-        yield ListBlock(tuple(map(_finding, wrong)))
+        yield ListBlock(tuple(_finding(finding, document) for finding in wrong))
     yield from _tiles(document)
     if main := charts.main_charts(findings):
         yield TimeCharts(main)
@@ -89,7 +91,7 @@ def _blocks(findings: WatchFindings) -> Iterator[Block]:
     if changes := document.get("changes"):
         yield changes_section(changes)
     if also:
-        listed = ListBlock(tuple(map(_finding, also)), "also")
+        listed = ListBlock(tuple(_finding(finding, document) for finding in also), "also")
         yield BlockSection("Also seen", "also", "Also seen", "Each lost less time.", (listed,))
     yield from _where(document)
     if over_time := charts.time_charts(findings):
@@ -106,11 +108,21 @@ def _blocks(findings: WatchFindings) -> Iterator[Block]:
     yield BlockSection("Facts", "facts", "Facts", document["target"], shown)
 
 
-def _finding(finding: Document) -> ListItem:
+def _finding(finding: Document, document: Document) -> ListItem:
     said, cost, lines, next_step, is_over = (
         finding[name] for name in ("said", "cost", "lines", "next_step", "is_over")
     )
+    if finding["since_s"] is not None:
+        # The page is also read on another day.
+        ended_ns = _ended_ns(document)
+        began_ns = ended_ns - int(finding["since_s"] * 1e9)
+        cost = "; ".join(filter(None, (cost, f"since {clock_text(began_ns, ended_ns)}")))
     return ListItem(said, cost, tuple(lines), next_step, is_over)
+
+
+def _ended_ns(document: Document) -> int:
+    began = datetime.fromisoformat(document["began_utc"].replace("Z", "+00:00"))
+    return int((began.timestamp() + document["seconds"]) * 1e9)
 
 
 def _tiles(document: Document) -> Iterator[Tile]:
@@ -159,8 +171,11 @@ def _lines(document: Document) -> Iterator[LabelledLine]:
     doctor = document["doctor"]
     level: Level = "full" if document.get("findings") else "short"
     if doctor.get("bad"):
-        bad = f"{doctor['bad']} bad, {doctor['warn']} doubtful: pgdyno doctor"
-        yield LabelledLine("doctor", bad, "bad", level)
+        # In an incident it is noise; the page has a section of the doctor.
+        if level == "short":
+            command = document.get("doctor_command", "pgdyno doctor")
+            bad = f"{doctor['bad']} bad, {doctor['warn']} doubtful: {command}"
+            yield LabelledLine("doctor", bad, "bad")
     else:
         yield LabelledLine("doctor", "nothing bad", "good", "full")
     if why := why_sampled_words(document["sessions_at_work"]):

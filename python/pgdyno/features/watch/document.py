@@ -21,11 +21,12 @@ from pgdyno.analysis.rounding import decimals_of
 from pgdyno.analysis.server_clocks import bound
 from pgdyno.analysis.where_facts import NOT_INSTRUMENTED
 from pgdyno.analysis.where_sampled import Sampled, shared_out
+from pgdyno.features.watch.incident.evidence import IncidentEvidence
 from pgdyno.features.watch.incident.finding import SHOWN_MAX, Danger, IncidentFinding
 from pgdyno.features.watch.statements import Calls, counted_ms, grown
 from pgdyno.features.watch.tally import Tally
 from pgdyno.features.watch.words import number_text
-from pgdyno.quantities import fixed, plain, plain_decimals
+from pgdyno.quantities import counted, fixed, plain, plain_decimals
 from pgdyno.store.folder import ExperimentFolder
 
 _EVENTS_SHOWN = 12
@@ -36,6 +37,9 @@ _SEED = 20_261_122
 _ANSWER_RATIO = 0.1
 # With more transactions and fewer sessions at work, what is slow is outside of the server.
 _BUSY_TPS, _IDLE_SESSIONS = 50.0, 0.5
+
+_OF_ALL_CALLS = ("db_ms_per_call", "db_ms_per_call_low", "db_ms_per_call_high")
+HEALTHY = "nothing found that is wrong"
 
 Document = dict[str, Any]
 
@@ -76,7 +80,7 @@ def document_of(
     before: Calls,
     after: Calls,
     findings: Sequence[IncidentFinding] = (),
-    session_texts: Mapping[int, str] | None = None,
+    evidence: IncidentEvidence | None = None,
 ) -> Document:
     """Return the document `pgdyno.watch/1`.
 
@@ -84,14 +88,14 @@ def document_of(
     their time, and samples only split it by wait event and statement. If the count cannot be used,
     the number comes from samples, too.
     Args: before and after, the calls of all statements at both ends of the watch; findings, most
-    lost time first; session_texts, of statements that were not counted.
+    lost time first; evidence, for statements that were not counted.
     """
     tally, total = watched.tally, watched.tally.total
     work = WatchedWork.of(tally)
     size_bytes = sum(path.stat().st_size for path in folder.folder.rglob("*") if path.is_file())
     hours = watched.lasted_ns / 3.6e12
     facts = folder.facts() or {}
-    named = replace(after, texts={**(session_texts or {}), **after.texts})
+    named = replace(after, texts={**(evidence.session_texts() if evidence else {}), **after.texts})
     statements = [
         *_without_id(work, tally, named.texts.get(0, "")),
         *(
@@ -99,6 +103,7 @@ def document_of(
             for query in watched.dearest(10)
         ),
     ]
+    _add_unfinished(statements, evidence.unfinished_calls() if evidence else Counter())
     statements.sort(key=lambda statement: -statement["share_ratio"])
     return {
         "format": "pgdyno.watch/1",
@@ -111,7 +116,7 @@ def document_of(
         "seconds": watched.lasted_ns / 1e9,
         "seconds_seen": tally.seen_ns / 1e9,
         "is_complete": watched.is_complete,
-        "sentence": answer_of(findings) or sentence(tally, work),
+        "sentence": answer_of(findings) or _without_answer(tally, work, len(findings)),
         "findings": [finding.as_document() for finding in findings[:SHOWN_MAX]],
         "also_seen": [finding.as_document() for finding in findings[SHOWN_MAX:]],
         "tps": total.tps,
@@ -132,7 +137,16 @@ def document_of(
         "bytes": size_bytes,
         "bytes_per_hour": size_bytes / hours if hours else None,
         "doctor": facts.get("doctor", {}).get("counts", {}),
+        "doctor_command": facts.get("doctor_command", "pgdyno doctor"),
     }
+
+
+def _add_unfinished(statements: Sequence[Document], unfinished: Counter[int]) -> None:
+    for statement in statements:
+        statement["unfinished_calls"] = unfinished[int(statement["query_id"])]
+        if statement["unfinished_calls"]:
+            # Their time is in the DB time of the statement: one mean would be of both.
+            statement |= dict.fromkeys(_OF_ALL_CALLS)
 
 
 def answer_of(findings: Sequence[IncidentFinding]) -> str:
@@ -143,8 +157,14 @@ def answer_of(findings: Sequence[IncidentFinding]) -> str:
     return ""
 
 
+def _without_answer(tally: Tally, work: WatchedWork, finding_count: int) -> str:
+    """Return the answer of a watch if no finding is the answer."""
+    wrong = f"nothing urgent in {counted(finding_count, 'finding')}" if finding_count else HEALTHY
+    return f"{wrong}: " * (tally.total.tps is not None) + sentence(tally, work)
+
+
 def sentence(tally: Tally, work: WatchedWork) -> str:
-    """Return the answer of a watch in one sentence."""
+    """Return what was seen in one sentence."""
     total, at_work = tally.total, work.sessions_at_work
     if total.tps is None:
         return "nothing was observed"

@@ -143,7 +143,7 @@ def document_again(folder: ExperimentFolder) -> Document:
         before=Calls(),
         after=Calls(),
         findings=findings,
-        session_texts=evidence.session_texts(),
+        evidence=evidence,
     )
 
 

@@ -7,6 +7,7 @@ segments remain, and the last one stays readable.
 from __future__ import annotations
 
 import importlib.metadata
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -153,7 +154,7 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
             before=before,
             after=after,
             findings=findings,
-            session_texts=evidence.session_texts(),
+            evidence=evidence,
         )
         document["settings_changed"] = _settings_changed(request.target, examination)
         folder.write_analysis(document)
@@ -301,11 +302,17 @@ def _keep_what_was_asked(
             if server is not None
             else {},
             "doctor": examination.as_document(),
+            "doctor_command": _doctor_of(request.target),
         }
     )
     if request.note:
         folder.add_note(clock.now_ns(), request.note)
     return job
+
+
+def _doctor_of(target: Target) -> str:
+    place = ("-h", target.host, "-p", target.ports, "-U", target.user, "-d", target.database)
+    return shlex.join(("pgdyno", "doctor", *place))
 
 
 def _settings_changed(target: Target, examination: Examination) -> list[dict[str, str]]:

@@ -98,9 +98,12 @@ def share_words(part: Document) -> str:
 
 
 def call_words(statement: Document) -> str:
-    """Return "4.9 (4.5 to 5.3)", or "under 0.07" if there are few sightings."""
-    per_call = call_ms(statement)
-    return "not timed" if per_call is None else _seen_words(statement, replace(per_call, unit=""))
+    """Return "4.9 (4.5 to 5.3)", "under 0.07" if there are few sightings, or "0.3; 6 not ended"."""
+    per_call, unfinished = call_ms(statement), statement.get("unfinished_calls", 0)
+    words = "not timed" if per_call is None else _seen_words(statement, replace(per_call, unit=""))
+    if unfinished:
+        words = f"{words}; " * (per_call is not None) + f"{unfinished} not ended"
+    return words
 
 
 def _seen_words(part: Document, estimate: Estimate) -> str:

@@ -45,6 +45,7 @@ TAKEN = (*_KEYS, "lock_queues", "log")
 # If a sample has fewer rows, none was left out: what the next one adds was counted from zero.
 _ROWS_MAX = {"statements": StatementsCollector.rows_max, "tables": TablesCollector.rows_max}
 _KEYS_MAX = 2_000
+_UNFINISHED_NS = 2_000_000_000
 
 
 @dataclass(slots=True)
@@ -177,6 +178,25 @@ class IncidentEvidence:
         """Return the sum of the growth of counters, over all keys."""
         seen = self.seen(collector).values()
         return sum(rows.grown(column) for rows in seen for column in columns)
+
+    def unfinished_calls(self) -> Counter[int]:
+        """Return query id -> calls that wait for a lock, or have run for 2 s, and have not ended.
+
+        The server counts a call when it ends.
+        """
+        with self.lock:
+            waiting = {
+                int(wait.row["pid"]): int(wait.row["query_id"] or 0)
+                for queue in self.queues.all()
+                if self.ended_ns - queue.last_ns <= _UNFINISHED_NS
+                for wait in queue.present
+            }
+            running = {
+                int(seen.last["pid"] or 0): int(seen.last["query_id"] or 0)
+                for seen in self.now("holds")
+                if seen.last["state"] == "active" and seen.last["state_age_ns"] >= _UNFINISHED_NS
+            }
+        return Counter((running | waiting).values())
 
     def session_texts(self) -> dict[int, str]:
         """Return query id -> text, without values, of statements that waited or lasted long.

@@ -48,7 +48,7 @@ _QUEUE = re.compile(r"\bLIMIT\b.*\bFOR (NO KEY )?UPDATE\b(?! SKIP LOCKED)", re.I
 _QUEUE_STEP = "FOR UPDATE SKIP LOCKED lets each session take another row"
 # An IPv4 or IPv6 address with a port.
 _ADDRESS = re.compile(r"[0-9a-f.:]+:\d+")
-_NUMBER = re.compile(r"[\W_]*\d+$")
+_NUMBER = re.compile(r"\d+$")
 
 
 def blockers(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
@@ -120,14 +120,16 @@ def _gentler(queue: Queue) -> str:
 def _mostly_behind(queues: Sequence[Queue]) -> Iterator[str]:
     """Yield who held the locks for the longest time, of those with another statement."""
     held: Counter[tuple[str, str]] = Counter()
+    members: dict[str, set[str]] = {}
     waiting = {_short_statement(wait.row) for queue in queues for wait in queue.waits.values()}
     for queue in queues:
-        name = _pool(str(queue.holder["application"] or queue.holder["backend_type"]))
-        text = _short_statement(queue.holder)
+        holder = str(queue.holder["application"] or queue.holder["backend_type"])
+        name, text = _pool(holder), _short_statement(queue.holder)
         if text not in waiting or _gentler(queue):
+            members.setdefault(name, set()).add(holder)
             held[name, text] += round(queue.lost_ns)
     for (name, text), _ in held.most_common(1):
-        yield f"mostly behind {name}: {text}"
+        yield f"mostly behind {_pooled(members[name])}: {text}"
 
 
 def _is_contended(event: str) -> bool:
@@ -237,8 +239,12 @@ def _short_name(holder: Row) -> str:
 
 
 def _applications(rows: Sequence[Row]) -> str:
-    names = Counter(_pool(str(row["application"] or row["role"] or "unnamed")) for row in rows)
-    listed = [name for name, _ in names.most_common(2)]
+    by_pool: dict[str, list[str]] = {}
+    for row in rows:
+        name = str(row["application"] or row["role"] or "unnamed")
+        by_pool.setdefault(_pool(name), []).append(name)
+    names = sorted(by_pool.values(), key=lambda members: -len(members))
+    listed = [_pooled(members) for members in names[:2]]
     more = len(names) - len(listed)
     if more:
         return f"{', '.join(listed)} and {counted(more, 'other application')}"
@@ -246,8 +252,14 @@ def _applications(rows: Sequence[Row]) -> str:
 
 
 def _pool(application: str) -> str:
-    """Return a name without the number at its end: a pool numbers its members."""
-    return _NUMBER.sub("", application) or application
+    """Return "web-*" for "web-7": a pool numbers its members."""
+    return _NUMBER.sub("*", application)
+
+
+def _pooled(names: Iterable[str]) -> str:
+    """Return the name of sessions of one pool: that of the only one, or "web-*" for several."""
+    several = set(names)
+    return several.pop() if len(several) == 1 else _pool(several.pop())
 
 
 def _wanted(rows: Sequence[Row]) -> str:
@@ -367,8 +379,9 @@ def _level(
             done.add(int(row["pid"]))
             name = _pool(str(row["application"] or row["backend_type"]))
             groups.setdefault((name, _short_statement(row)), []).append(wait)
-    for (name, text), members in sorted(groups.items(), key=lambda group: -len(group[1])):
+    for (_, text), members in sorted(groups.items(), key=lambda group: -len(group[1])):
         pids = [int(wait.row["pid"]) for wait in members]
+        name = _pooled(str(wait.row["application"] or wait.row["backend_type"]) for wait in members)
         who = f"pid {pids[0]} {name}" if len(pids) == 1 else f"{len(pids)} sessions of {name}"
         longest = seconds(round(max(wait.waits_for_ns for wait in members) / 1e9))
         yield f"{'  ' * depth}└ {who} {'waits' if len(pids) == 1 else 'wait'} {longest}: {text}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pgdyno.features.watch.incident import (
@@ -35,6 +35,7 @@ RULES: tuple[Callable[[IncidentEvidence], Iterator[IncidentFinding]], ...] = (
     holding_rules.wraparound,
     server_rules.connections,
     server_rules.own_limits,
+    server_rules.manual_checkpoints,
     server_rules.slot_wal,
     server_rules.archiver,
     server_rules.standbys,
@@ -80,14 +81,26 @@ def all_findings(
         findings += server_rules.forced_checkpoints(evidence, known)
         findings += server_rules.spills(evidence, known)
         of_statements = list(_of_statements(evidence, known))
-        findings += of_statements
-        findings += [
-            finding
-            for finding in wait_rules.waits(evidence, known)
-            # A statement that reads too much explains the reads.
-            if finding.kind != wait_rules.READS or not of_statements
-        ]
+        findings += _with_waits(of_statements, list(wait_rules.waits(evidence, known)))
         return in_order(_since(finding, evidence) for finding in findings)
+
+
+def _with_waits(
+    of_statements: Sequence[IncidentFinding], waits: Sequence[IncidentFinding]
+) -> Iterator[IncidentFinding]:
+    """Yield the findings; a wait that a statement with a finding explains is a line of it."""
+    parts: dict[str, tuple[str, ...]] = {}
+    known = {str(finding.evidence.get("query_id") or "") for finding in of_statements} - {""}
+    for wait in waits:
+        query = str(wait.evidence.get("query_id") or "")
+        if query in known:
+            parts[query] = (*parts.get(query, ()), f"so {wait.said}")
+        # A statement that reads too much explains the reads.
+        elif wait.kind != wait_rules.READS or not of_statements:
+            yield wait
+    for finding in of_statements:
+        more = parts.get(str(finding.evidence.get("query_id") or ""), ())
+        yield replace(finding, lines=(*finding.lines, *more))
 
 
 def _of_statements(evidence: IncidentEvidence, known: KnownStatements) -> Iterable[IncidentFinding]:

@@ -37,6 +37,7 @@ REFUSED = "53300"
 _VOLUME_RATIO = 0.53
 # WAL fills max_wal_size this number of times within one checkpoint_timeout.
 _FORCED_MIN = 5
+_MANUAL_MIN = 4
 _LAG_NS = 10_000_000_000
 _SPILL_BYTES_PER_SECOND = 10e6
 _SPILL_RATIO = 0.05
@@ -216,6 +217,41 @@ def forced_checkpoints(
         next_step=_larger_max_wal(often * number(limits.last, "max_wal_bytes"), limits, known),
         answer=said,
         evidence={"forced": forced, "timed": timed, "wal_bytes": volume},
+    )
+
+
+def manual_checkpoints(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
+    """Yield a finding if commands ask for checkpoints again and again: who sends them."""
+    limits, done, wal = (evidence.one(name) for name in ("limits", "checkpointer", "wal"))
+    if limits is None or done is None or wal is None:
+        return
+    asked, volume = done.grown("checkpoints_requested"), wal.grown("position_bytes")
+    per_minute = 60 * asked / evidence.seconds
+    by_volume = volume / (_VOLUME_RATIO * number(limits.last, "max_wal_bytes"))
+    if asked < _MANUAL_MIN or per_minute < 1 or by_volume >= asked / 2:
+        return
+    senders = {
+        f"{row['application'] or 'a session without a name'} (role {row['role']})": None
+        for seen in evidence.seen("applications").values()
+        if (row := seen.last)["checkpointing"]
+    }
+    who = f", sent by {' and '.join(list(senders)[:2])}" if senders else ""
+    written_s = sum(done.grown(f"checkpoint_{part}_time_ns") for part in ("write", "sync")) / 1e9
+    said = f"commands ask for checkpoints again and again, {per_minute:,.0f} a minute{who}"
+    images = min(volume, wal.grown("full_page_images") * 8192)
+    yield IncidentFinding(
+        kind="manual checkpoints",
+        said=f"{said}: {asked:,.0f} in {seconds(round(evidence.seconds))}",
+        cost=f"they wrote {format_bytes(int(done.grown('buffers_checkpoint') * 8192))} in"
+        f" {seconds(round(written_s, 1))}; up to {format_bytes(int(images))} of"
+        f" {format_bytes(int(volume))} of WAL is whole pages, which each checkpoint makes necessary"
+        " again",
+        next_step=("let it" if senders else "find who sends CHECKPOINT, and let it")
+        + " stop: checkpoint_timeout and max_wal_size begin checkpoints; backups and CREATE"
+        " DATABASE also ask for one",
+        danger=Danger.GROWS,
+        answer=said,
+        evidence={"asked": asked, "by": list(senders)},
     )
 
 

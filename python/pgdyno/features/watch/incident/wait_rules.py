@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pgdyno.analysis.wait_events import canonical_event
 from pgdyno.features.watch.incident.evidence import IncidentEvidence
@@ -29,6 +29,8 @@ _FLUSH_MS = 5.0
 _LOOKUPS_PER_SECOND = 200_000.0
 _READS_PER_SECOND = 1_000.0
 _PER_REST = 1 / 3
+# A statement with this share of a wait explains it.
+_MOST = 2 / 3
 _SHORT_MS = 250.0
 
 
@@ -36,6 +38,7 @@ _SHORT_MS = 250.0
 class WaitMeaning:
     """What a group of wait events means. `step`: what to do next.
 
+    `follows`: it is a consequence of what the statement that waits most reads.
     `names`: how their names begin, as in `canonical_event`.
     `flush_ms`: how long a flush must take on average, so that it is a finding; 0: it need not.
     `call_ms`: how long a call of the statement that waits most may take; longer ones wait so, too.
@@ -49,6 +52,7 @@ class WaitMeaning:
     danger: Danger = Danger.GROWS
     flush_ms: float = 0.0
     call_ms: float = math.inf
+    follows: bool = False
     needs: str = ""
 
 
@@ -140,6 +144,7 @@ WAITS: tuple[WaitMeaning, ...] = (
         "many short statements run in parallel: max_parallel_workers_per_gather = 0 for their"
         " role, or a larger parallel_setup_cost",
         call_ms=_SHORT_MS,
+        follows=True,
     ),
     WaitMeaning(
         ("timeout:pgsleep",),
@@ -197,7 +202,7 @@ def _finding(
     is_ordinary = not any(canonical_event(event).startswith(meaning.needs) for event in events)
     if is_ordinary or is_little or _flush_ms(evidence, lost_s) < meaning.flush_ms:
         return None
-    query, who = _who(evidence, known, events)
+    query, who, part = _who(evidence, known, events)
     if ((counts_of(evidence, query) or {}).get("ms", 0.0)) > meaning.call_ms:
         return None
     said = f"{meaning.said} ({', '.join(sorted(events))})"
@@ -206,7 +211,12 @@ def _finding(
         made = max(evidence.tally.total.transactions, 1)
         cost += f"; {compact_ms(_flush_ms(evidence, lost_s))} ms in each flush"
         cost += f", {compact_ms(1e3 * lost_s / made)} ms in each transaction"
-    return _made(evidence, meaning, said, lost_s=lost_s, cost=cost, who=who)
+    finding = _made(evidence, meaning, said, lost_s=lost_s, cost=cost, who=who)
+    return (
+        replace(finding, evidence={"query_id": str(query)})
+        if meaning.follows and part >= _MOST
+        else finding
+    )
 
 
 def _flush_ms(evidence: IncidentEvidence, lost_s: float) -> float:
@@ -222,17 +232,23 @@ def _flush_ms(evidence: IncidentEvidence, lost_s: float) -> float:
     return 1e3 * lost_s / max(evidence.tally.total.transactions, 1)
 
 
-def _who(evidence: IncidentEvidence, known: KnownStatements, events: set[str]) -> tuple[int, str]:
-    """Return the statement that waits most in these events, and its share; 0, "" if not known."""
+def _who(
+    evidence: IncidentEvidence, known: KnownStatements, events: set[str]
+) -> tuple[int, str, float]:
+    """Return the statement that waits most in these events, in words, and its share.
+
+    0 and "" if it is not known.
+    """
     by_query: Counter[int] = Counter()
     for query, of_query in list(evidence.tally.total.by_statement.items()):
         by_query[query] = sum(count for event, count in of_query.items() if event in events)
     [(query, count)] = by_query.most_common(1) or [(0, 0)]
     text = known.texts.get(query, "")
     if not text or count < _PER_REST * by_query.total():
-        return 0, ""
+        return 0, "", 0.0
     share = percent(count / by_query.total())
-    return query, f"{share} of it in {short_text(' '.join(text.split()))}"
+    said = f"{share} of it in {short_text(' '.join(text.split()))}"
+    return query, said, count / by_query.total()
 
 
 def _made(

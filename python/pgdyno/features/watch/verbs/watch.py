@@ -225,7 +225,8 @@ class WatchLines(WatchShow):
             say_unused_ways(self._given)
         bad = len(examination.of("bad"))
         if bad:
-            output.note(f"doctor: {bad} bad, {len(examination.of('warn'))} doubtful: pgdyno doctor")
+            command = (folder.facts() or {}).get("doctor_command", "pgdyno doctor")
+            output.note(f"doctor: {bad} bad, {len(examination.of('warn'))} doubtful: {command}")
         output.note(f"result #{folder.number} in {folder.folder}")
 
     def moved(self, time_ns: int, tally: Tally) -> None:
