@@ -145,10 +145,12 @@ def _effects(tuned: TuneFindings) -> Iterator[forest.ForestRow]:
     if tuned.gain is not None:
         yield forest.ForestRow("proposed, against your settings", tuned.gain, "", "proved")
     for place, trial in enumerate(tuned.tried):
-        if trial.ratio is not None and trial.ratio.has_interval and not trial.failure:
+        ratio = trial.ratio
+        # An interval of noise reaches over the whole plot, and its point looks exact.
+        if ratio is not None and ratio.has_interval and not (ratio.is_of_noise or trial.failure):
             is_against_yours = trial.against == BASE
             name = trial.name if is_against_yours else f"{trial.name}, against {trial.against}"
-            yield forest.ForestRow(name, trial.ratio, "", f"tried.{place}.ratio")
+            yield forest.ForestRow(name, ratio, "", f"tried.{place}.ratio")
 
 
 def _tried(tuned: TuneFindings) -> Iterator[BlockSection]:
