@@ -411,6 +411,7 @@ def _next_step(holder: Row, ddl: Wait | None, *, is_over: bool) -> str:
     else:
         step = f"let it end, or SELECT pg_cancel_backend({pid})"
     if ddl is not None:
-        first = f"SELECT pg_cancel_backend({ddl.row['pid']}) frees the queue at once; then {step}"
-        return f"{first}; run DDL with lock_timeout"
+        of_holder = f"pid {pid}: " * bool(pid) + step
+        first = f"SELECT pg_cancel_backend({ddl.row['pid']}) frees the queue at once; then"
+        return f"{first} {of_holder}; run DDL with lock_timeout"
     return step
