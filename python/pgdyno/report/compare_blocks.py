@@ -168,7 +168,8 @@ def _below(
     contrast: ContrastFindings, compared: CompareFindings
 ) -> Iterator[LabelledLine | TableBlock]:
     """Yield what the text says below the changes of a contrast."""
-    pairs = [signed((pair.ratio - 1) * 100, 1) for pair in contrast.pairs]
+    changes = [(pair.ratio - 1) * 100 for pair in contrast.pairs]
+    pairs = [signed(change, 0 if abs(change) >= 100 else 1) for change in changes]
     if pairs:
         shown = pairs[-_PAIRS_SHOWN:]
         head = f"the last {len(shown)}, " if len(shown) < len(pairs) else ""
