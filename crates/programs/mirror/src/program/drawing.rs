@@ -24,14 +24,17 @@ const REMEMBERED_MAX: usize = 8;
 /// Most rows whose values become an array.
 pub(super) const LIST_MAX: u64 = 10_000;
 
+/// The last values of a memory, the latest one first.
+type Remembered = VecDeque<Box<[u8]>>;
+
 /// What the transactions of all clients take values from.
 #[derive(Debug)]
 pub(super) struct Stock {
     pub(super) keys: OnceLock<Keys>,
     /// Values that transactions have returned for others.
     queues: Vec<Mutex<VecDeque<Box<[u8]>>>>,
-    /// Of each terminal: the last values of each memory, the latest one first.
-    memories: Vec<Mutex<Vec<VecDeque<Box<[u8]>>>>>,
+    /// Of each terminal: its memories.
+    memories: Vec<Mutex<Vec<Remembered>>>,
     pub(super) terminals: u32,
     clock: ClockPair,
     data_age_us: i64,
