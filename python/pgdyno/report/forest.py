@@ -160,11 +160,16 @@ def _figures(contrast: ContrastFindings, compared: CompareFindings) -> str:
         return ""
     cells = {variant.name: variant for variant in compared.variants}
     both = (cells[contrast.variant], cells[contrast.reference])
-    shown = (compared.shown(cell, compared.metric) for cell in both)
-    texts = (f"{value_words(value)} {value.unit}{range_words(value)}" for value in shown)
-    said = f": {' against '.join(texts)}"
+    shown = [compared.shown(cell, compared.metric) for cell in both]
+    values = [f"{value_words(value)} {value.unit}" for value in shown]
+    ranges = [range_words(value) for value in shown]
+    names = contrast.variant + contrast.reference
     # A heading is one line of the text.
-    return said if len(contrast.variant + contrast.reference + said) <= _HEADING_MAX else ""
+    for texts in (map(str.__add__, values, ranges), values):
+        said = f": {' against '.join(texts)}"
+        if len(names + said) <= _HEADING_MAX:
+            return said
+    return ""
 
 
 def note_on_means(contrast: ContrastFindings, compared: CompareFindings) -> str:
