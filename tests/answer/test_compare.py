@@ -70,7 +70,9 @@ def test_a_script_four_times_as_fast_is_found_faster_with_its_reason(
     assert (fast["name"], fast["verdict"]) == ("fast", "faster")
     # It stops as soon as it is sure of a direction: how far beyond it is, the noise decides.
     assert 1 < fast["tps_ratio"]["low"] < fast["tps_ratio"]["value"]
-    assert fast["latency_p99_ratio"]["value"] < 1
+    # A ratio of noise is left out.
+    p99_ratio = fast["latency_p99_ratio"]
+    assert p99_ratio is None or p99_ratio["value"] < 1
     assert fast["ratios"]["p50"]["high"] < 1
     parts = fast["where_the_difference_lies"]
     # On a disturbed machine the parts may not explain the latency: then none is shown.

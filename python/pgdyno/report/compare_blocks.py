@@ -217,9 +217,10 @@ def _pooled(compared: CompareFindings) -> Iterator[LabelledLine]:
         ]
         sessions = served.session_count_max
         count = "" if sessions is None else f"{quantities.counted(sessions, 'server session')}; "
-        failed = f"{numbers.value_text(served.failed)} failed a run"
-        words = f"CPU a transaction: {', '.join(said)}; " if said else ""
-        yield LabelledLine("costs", f"{variant.name}: {count}{words}{failed}")
+        words = f"CPU a transaction: {', '.join(said)}" if said else ""
+        if served.failed.value:
+            words += f"; {numbers.value_text(served.failed)} failed a run"
+        yield LabelledLine("costs", f"{variant.name}: {count}{words}")
 
 
 def _weakened(compared: CompareFindings) -> str:

@@ -62,7 +62,12 @@ def _of_contrast(metric: str, of: ContrastFindings) -> str:
 
 
 def of_curves(curves: Sequence[CurveFindings]) -> str:
-    """Return the highest throughput of each curve, and what a variant changes; "" without one."""
+    """Return the highest throughput of each curve, and what a variant changes; "" without one.
+
+    Of many scripts the answer says it as shortly.
+    """
+    if len(curves) > 2 and all(of.speed_up is None for of in curves):
+        return ""
     said = [
         _change("tps", _verdict(of.speed_up.mean), of.speed_up.mean, of.script, curves[0].script)
         for of in curves[1:_NAMED_MAX]

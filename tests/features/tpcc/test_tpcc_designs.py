@@ -131,7 +131,8 @@ clients = 3
 """
     )
     said = pgdyno("run", spec, "--json")
-    assert said.code in RAN, said.err
+    # One round decides nothing.
+    assert said.code in (*RAN, 5), said.err
     document = said.document
     assert (document["format"], document["metric"]) == ("pgdyno.matrix/1", "nopm")
     cells = {cell["name"]: cell["metrics"]["nopm"]["value"] for cell in document["variants"]}
