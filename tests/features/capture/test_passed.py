@@ -87,7 +87,7 @@ def test_a_batch_of_finished_jobs_takes_the_keys_that_were_fetched() -> None:
     make = "INSERT INTO jobs (queue) VALUES ($1) RETURNING id"
     rows = {make: 130.0, FETCH: 120.0}
     known = [(text, parse(text, NAMES), count) for text, count in rows.items()]
-    keys = KeySources(columns, {}, givers_of(known, columns), queues={FETCH})
+    keys = KeySources(columns, {}, givers_of(known, columns), {}, queues={FETCH})
     listed = ListOf(of=OfColumn(table=JOBS, column="id"), length=Spread(least=1, mean=15, most=30))
     step = Step(statement=FINISH, parameters=(listed,), optional=(0,))
     [finish] = keys.changed([step], [parse(FINISH, NAMES)], calls=8)
@@ -107,7 +107,7 @@ def test_a_key_that_was_just_made_is_taken_from_its_insert_and_an_old_one_is_not
     state = OfColumn(table=JOBS, column="state")
     for is_new, wanted in ((True, Taken(statement=make, column=0)), (False, old)):
         step = Step(statement=cancel, parameters=(state, old))
-        keys = KeySources(columns, {}, givers)
+        keys = KeySources(columns, {}, givers, {})
         [changed] = keys.changed(
             [step], [parse(cancel, NAMES)], are_new=lambda *_, it=is_new: it, calls=50
         )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from types import MappingProxyType
 
 from pgdyno.engine.distribution import Distribution
 from pgdyno.features.capture.model import (
@@ -39,6 +40,9 @@ _UNIQUE_TEXTS = 1e15
 _TIMES_MAX = 4.0
 # Two kinds of transactions that always follow each other differ by those in flight.
 _IN_FLIGHT_RATIO = 0.1
+# A program is in the sessions of a statement if it has this share of them, compared with the
+# program that has most.
+_SAME_PROGRAM = 0.5
 FRESH_KINDS = ("integer", "text", "uuid", "timestamp", "timestamptz")
 
 
@@ -60,6 +64,20 @@ def unique_keys(
         if is_key and (names := key_columns(item.sql, with_lower=True)):
             keys.setdefault(item.table, []).append(names)
     return {table: list(dict.fromkeys(known)) for table, known in keys.items()}
+
+
+def children_of(
+    columns: Iterable[ColumnShape], objects: Iterable[SchemaObject], rows: Mapping[str, float]
+) -> dict[str, set[str]]:
+    """Return the tables with rows that refer to each table, and are not deleted with its rows."""
+    follows = re.compile(r"\bON DELETE (?:CASCADE|SET)\b", re.I)
+    keys = [item for item in objects if item.kind == "foreign_key"]
+    free = {item.table for item in keys if follows.search(item.sql)}
+    children: dict[str, set[str]] = {}
+    for column in columns:
+        if column.references and column.table not in free and rows.get(column.table, 0) > 0:
+            children.setdefault(column.references.table, set()).add(column.table)
+    return children
 
 
 def givers_of(
@@ -114,11 +132,12 @@ def those_with_most_keys_first(kinds: Sequence[tuple[Sequence[Step], float]]) ->
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """What uses keys: the statements of the transaction, and how many keys it uses.
+    """A statement that uses keys, the statements of its transaction, and how many keys it uses.
 
     `use_count_max`: how often it uses a key, on average. `is_of_queue`: only those of a queue.
     """
 
+    statement: str
     own: AbstractSet[str]
     keys: float
     use_count_max: float = 1.0
@@ -133,12 +152,16 @@ class KeySources:
         columns: Mapping[Place, ColumnShape],
         keys: Mapping[str, list[tuple[str, ...]]],
         givers: Mapping[Place, dict[Taken, float]],
+        children: Mapping[str, AbstractSet[str]],
+        sessions: Mapping[str, AbstractSet[object]] = MappingProxyType({}),
         queues: AbstractSet[str] = frozenset(),
     ) -> None:
-        """Args: queues, the statements that take from a queue."""
+        """Args: children, of each table those whose rows forbid that a row of it is deleted;
+        sessions, those in which each statement was seen; queues, statements that take from one.
+        """
         self._columns, self._keys, self._givers = columns, keys, givers
         self._left = {place: dict(given) for place, given in givers.items()}
-        self._queues = queues
+        self._children, self._sessions, self._queues = children, sessions, queues
 
     def changed(
         self,
@@ -164,13 +187,16 @@ class KeySources:
                 most = 1.0 if statement.kind == "delete" else _TIMES_MAX
                 if root is None or not is_used_once(*root, most):
                     continue
-                self._take(sources, root, User(own, calls, most))
+                is_lonely = statement.kind == "delete" and self._leaves_children(number, parsed)
+                user = User(steps[number].statement, own, calls, most)
+                self._take(sources, root, user, is_lonely=is_lonely)
             for position in list(self._changes_a_row(statement)):
                 root = root_of(sources, number, position)
                 if root is None or not is_used_once(*root, _TIMES_MAX):
                     continue
-                user = User(own, calls, _TIMES_MAX, is_of_queue=not are_new(*root))
-                self._take(sources, root, user)
+                is_of_queue = not are_new(*root)
+                user = User(steps[number].statement, own, calls, _TIMES_MAX, is_of_queue)
+                self._take(sources, root, user, is_lonely=False)
             if statement.written and statement.kind in ("insert", "update"):
                 self._renew(sources, number, parsed)
         return [_with_sources(step, changed) for step, changed in zip(steps, sources, strict=True)]
@@ -198,8 +224,24 @@ class KeySources:
             if any((own := self._columns.get(p)) and _is_key(own) for p in parts.values()):
                 yield number - 1
 
-    def _take(self, sources: list[list[Source]], root: tuple[int, int], user: User) -> None:
-        """Let a parameter take the key of another transaction."""
+    def _leaves_children(self, number: int, parsed: Sequence[Parsed]) -> bool:
+        """Return whether a DELETE has rows of other tables that no step before it changes."""
+        changed = {statement.written for statement in parsed[:number]}
+        own = parsed[number].written
+        return bool(self._children.get(own, frozenset()) - changed - {own})
+
+    def _take(
+        self,
+        sources: list[list[Source]],
+        root: tuple[int, int],
+        user: User,
+        *,
+        is_lonely: bool,
+    ) -> None:
+        """Let a parameter take the key of another transaction.
+
+        If its row has children, the original found no row: then it gets a key that no row has.
+        """
         step, position = root
         source = sources[step][position]
         inner = source.of if isinstance(source, ListOf) else source
@@ -212,6 +254,8 @@ class KeySources:
         if isinstance(source, ListOf):
             user = replace(user, keys=user.keys * source.length.mean)
         taken: Source | None = self.giver(place, user)
+        if is_lonely:
+            taken = of_no_row(self._columns[place]) or taken
         if taken is None:
             return
         if document is not None:
@@ -231,6 +275,7 @@ class KeySources:
         others = [taken for taken in given if taken.statement not in user.own]
         if user.is_of_queue:
             others = [taken for taken in others if taken.statement in self._queues]
+        others = self._of_same_program(user, others)
         if not others:
             return None
         near = [t for t in others if left[t] - user.keys >= -_IN_FLIGHT_RATIO * given[t]]
@@ -243,6 +288,17 @@ class KeySources:
             return None
         left[chosen] -= user.keys
         return chosen
+
+    def _of_same_program(self, user: User, givers: list[Taken]) -> list[Taken]:
+        """Return the statements that were seen in the sessions of the user; if none was, all.
+
+        A program passes the keys that it was given itself: a worker finishes the jobs that it
+        fetched, and not those that others deferred.
+        """
+        sessions = self._sessions.get(user.statement, frozenset())
+        shared = {t: len(sessions & self._sessions.get(t.statement, frozenset())) for t in givers}
+        most = max(shared.values(), default=0)
+        return [taken for taken in givers if shared[taken] >= _SAME_PROGRAM * most]
 
     def _renew(self, sources: list[list[Source]], number: int, parsed: Sequence[Parsed]) -> None:
         """Give unique columns values that no row has, unless their row is new anyway."""
@@ -312,6 +368,16 @@ def _with_sources(step: Step, sources: Sequence[Source]) -> Step:
     }
     optional = tuple(place for place in step.optional if place not in taken)
     return step.model_copy(update={"parameters": tuple(sources), "optional": optional})
+
+
+def of_no_row(column: ColumnShape) -> Source | None:
+    """Return a key that no row has or gets; None if it is not known."""
+    shape = column.distribution
+    values = [*shape.bounds, *(hot.value for hot in shape.hot)]
+    if shape.kind == "integer":
+        # A new key could be the next one of a sequence.
+        return None if any(value.startswith("-") for value in values) else Constant(value="-1")
+    return fresh(column) if shape.kind in FRESH_KINDS else None
 
 
 def fresh(column: ColumnShape) -> Source:

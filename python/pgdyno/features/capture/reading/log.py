@@ -215,7 +215,7 @@ class Logged:
         Counters stay those of the statistics, where a statement has them. Others have the rows and
         blocks of as many mean calls since the server began to count.
         """
-        groups = self.grouping.most_common()
+        groups = self.grouping.merged()
         used = {key: self.grouping.statements[key] for group in groups for key in group.steps}
         ids = {key: statement_id(*key) for key in used}
         types = _types(used.values(), types_of)

@@ -169,7 +169,8 @@ def templates_of(
     used = {key: statements[key].parsed for group in groups for key in group.steps}
     calls = calls_of(groups)
     keys = context.sources.key_sources(
-        (context.ids[key], p, calls[key][0] * context.rows_a_call(p)) for key, p in used.items()
+        ((context.ids[key], p, calls[key][0] * context.rows_a_call(p)) for key, p in used.items()),
+        {context.ids[key]: sessions for key, sessions in _sessions_of(groups).items()},
     )
     rows = _rows(groups, statements)
     known: Known = {}
@@ -287,6 +288,7 @@ def _steps(
                     known_key=context.known_key(observed.use, before),
                     record=context.sources.record(observed.type, parsed),
                     as_long_as=_as_long_as(parsed, observed.position),
+                    read_sum=_read_sum(before),
                 )
             )
             earlier.known.append((earlier.key, observed))
@@ -305,13 +307,14 @@ def _steps(
             earlier.turns[step] = turns
         earlier.returned += returned.get(step, ())
         earlier.key = None
-        some = turns or [1]
+        some = [count for count in turns if count] or [1]
         if key[1].startswith(("DECLARE", "CLOSE")) and not group.is_in_loop(step):
             some, made = [1], (made[0], None)
         yield Step(
             statement=context.ids[key],
             parameters=made[0],
             repeat=Spread(least=min(some), mean=sum(some) / len(some), most=max(some)),
+            probability=group.present_count[step] / group.count,
             pause_ms=group.timing().pause_ms[step],
             loops_with_before=group.loops_with_before(step),
             turns=made[1],
@@ -322,11 +325,21 @@ def _steps(
 
 def _as_many_as(step: int, turns: Sequence[int], earlier: Earlier) -> Number | None:
     """Return what decides how many turns a step has."""
-    if max(turns, default=1) < 2:
+    instances = [instance for instance, count in enumerate(turns) if count]
+    counts = [turns[instance] for instance in instances]
+    if max(counts, default=1) < 2:
         return None
-    texts = [str(count) for count in turns]
-    observed = Observed(step, 0, Parameter("other"), "", list(range(len(turns))), texts, ())
-    return number(observed, np.array(turns, float), earlier)
+    observed = Observed(step, 0, Parameter("other"), "", instances, [str(n) for n in counts], ())
+    return number(observed, np.array(counts, float), earlier)
+
+
+def _read_sum(before: Sequence[tuple[Parsed, dict[int, Parameter]]]) -> Source | None:
+    """Return the result of the step before that reads one sum or another aggregate."""
+    for step in reversed(range(len(before))):
+        parsed = before[step][0]
+        if parsed.kind == "select" and parsed.aggregates == {0} and len(parsed.outputs) == 1:
+            return Returned(step=step, column=0)
+    return None
 
 
 def _as_long_as(parsed: Parsed, position: int) -> int | None:
@@ -415,6 +428,17 @@ def _observed(
             )
         )
     return made
+
+
+def _sessions_of(groups: Iterable[TransactionGroup]) -> dict[StatementKey, set[object]]:
+    """Return the sessions of each statement."""
+    sessions: dict[StatementKey, set[object]] = defaultdict(set)
+    for group in groups:
+        for kept in group.kept:
+            for step, key in enumerate(group.steps):
+                if kept.count_of(step):
+                    sessions[key].add(kept.session.id)
+    return sessions
 
 
 def calls_of(groups: Iterable[TransactionGroup]) -> dict[StatementKey, tuple[int, float]]:

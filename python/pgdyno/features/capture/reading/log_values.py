@@ -62,6 +62,8 @@ _TIME_WORDS = {"epoch", "infinity", "-infinity", "now", "today", "tomorrow", "ye
 _NEARLY_ALL = 0.99
 # A parameter is NULL more often than its column if the shares differ by more than this.
 _NULLS_ABOVE = 0.05
+# A number that was summed up is another one in most transactions.
+_CHANGES = 0.5
 # A time that follows the clock of the log this closely is "now".
 _NOW_S = 5.0
 
@@ -76,12 +78,14 @@ def source_of(
     known_key: Source | None = None,
     record: Source | None = None,
     as_long_as: int | None = None,
+    read_sum: Source | None = None,
 ) -> Source:
     """Return the source of a parameter.
 
     Args: known_key, where the schema says that a key comes from: an earlier parameter, or a row
     that an earlier step returned. record, a value of the parameter's composite type. as_long_as, an
-    earlier parameter of the step with as many elements. raw, values of the column.
+    earlier parameter of the step with as many elements. read_sum, a sum that an earlier step read,
+    and that nothing else uses. raw, values of the column.
     """
     values = observed.values
     if not values or all(value is False for value in values):
@@ -126,6 +130,9 @@ def source_of(
         and len(known) == len(values)
     ):
         return Constant(value=known[0])
+    is_changed = observed.use.use == "change" and numbers is not None
+    if read_sum is not None and is_changed and distinct > _CHANGES * len(known):
+        return read_sum
     if column is not None and (own := kept_source(observed, column)):
         return own
     return _drawn(observed, column, kind, raw)

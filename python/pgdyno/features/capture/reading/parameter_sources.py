@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from math import ceil
 
 from pgdyno.engine.distribution import Distribution, Hot, Spread
@@ -37,6 +38,7 @@ from pgdyno.features.capture.reading.key_families import KeyFamilies, may_return
 from pgdyno.features.capture.reading.key_sources import (
     FRESH_KINDS,
     KeySources,
+    children_of,
     fresh,
     givers_of,
     takes_from_a_queue,
@@ -78,6 +80,7 @@ class Sources(KeyFamilies):
     ) -> None:
         self._types = functions_of(item for item in objects if item.kind == "type").types
         self._unique = unique_keys(columns, objects)
+        self._children = children_of(columns, objects, rows)
         checks = [item for item in objects if item.kind == "check"]
         self._checked = {(c.table, name) for c in checks for name in re.findall(r"\w+", c.sql)}
         domains = domains_by_type(objects)
@@ -94,12 +97,19 @@ class Sources(KeyFamilies):
         self.assumed: dict[str, str] = {}
         """Statements whose parameters have assumed values, with the use of each."""
 
-    def key_sources(self, statements: Iterable[tuple[str, Parsed, float]]) -> KeySources:
-        """Return what changes the keys of templates with these statements: id, text, rows."""
+    def key_sources(
+        self,
+        statements: Iterable[tuple[str, Parsed, float]],
+        sessions: Mapping[str, AbstractSet[object]],
+    ) -> KeySources:
+        """Return what changes the keys of templates with these statements: id, text, rows.
+
+        Args: sessions, those in which each statement was seen, by its id.
+        """
         known = list(statements)
         queues = {name for name, parsed, _ in known if takes_from_a_queue(parsed)}
         givers = givers_of(known, self._columns)
-        return KeySources(self._columns, self._unique, givers, queues)
+        return KeySources(self._columns, self._unique, givers, self._children, sessions, queues)
 
     def with_whole_keys(self, sources: Sequence[Source], parsed: Parsed, step: int) -> list[Source]:
         """Return the sources of a step; keys of several columns are those of rows."""
