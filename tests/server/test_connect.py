@@ -237,6 +237,7 @@ class Stub:
         self.is_closed = True
 
 
+@pytest.mark.pg
 def test_own_statements_are_never_compiled_and_jit_is_shown_as_the_load_has_it() -> None:
     always = {"jit": "on", "jit_above_cost": "0"}
     with make_cluster("15", settings=always) as cluster:

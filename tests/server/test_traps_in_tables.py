@@ -175,6 +175,7 @@ def test_a_superusers_load_on_tables_that_a_landlord_can_replace_needs_a_confirm
     assert run_sql(landlord, is_superuser) == [(True,)]
 
 
+@pytest.mark.pg
 @pytest.mark.parametrize("version", ["15", "18"])
 def test_a_role_that_the_database_sets_does_not_hide_that_a_superuser_is_there(
     version: str, pgdyno: Command, request: pytest.FixtureRequest
