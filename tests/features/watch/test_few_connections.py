@@ -118,6 +118,18 @@ def test_a_watch_begins_with_one_connection_if_few_are_free(
     assert "1 free for ordinary roles" in of_kind(listed, "connections")["said"]
 
 
+def test_an_application_that_names_itself_like_us_is_named(crowded: Target, tmp_path: Path) -> None:
+    billing = replace(crowded, user="billing")
+    with ExitStack() as stack:
+        opened(stack, billing, "pgdyno/watch", ROOM - 2)
+        listed, _ = findings(replace(crowded, user="mon"), tmp_path, 2, first_sample)
+    finding = of_kind(listed, "connections")
+    assert "1 by pgdyno; 1 free" in finding["said"]
+    assert f"pgdyno/watch (role billing, from local, database postgres) has {ROOM - 2}" in "".join(
+        finding["lines"]
+    )
+
+
 def test_a_watch_whose_role_may_have_one_connection_observes_with_it(
     crowded: Target, tmp_path: Path
 ) -> None:

@@ -276,7 +276,11 @@ _IDLE_INSIDE = (
 
 # The server hides the type of sessions from a role that may not see them; only those have a role.
 _IS_CLIENT = "coalesce(backend_type, 'client backend') = 'client backend' AND usesysid IS NOT NULL"
-_IS_OWN = "strpos(coalesce(application_name, ''), 'pgdyno/') = 1"
+# Any application may have such a name, so the role must be ours, too.
+_IS_OWN = (
+    "(strpos(coalesce(application_name, ''), 'pgdyno/') = 1"
+    " AND usesysid = (SELECT oid FROM pg_catalog.pg_roles WHERE rolname = session_user))"
+)
 # Few connections are free: fewer than this number, or than this share of those for everybody.
 _FEW, _FEW_RATIO = 5, 0.1
 ROOM_SQL = (
@@ -400,7 +404,7 @@ def _senders(condition: str, query_id: str) -> str:
         " LEFT JOIN pg_catalog.pg_roles r ON r.oid = a.usesysid"
         f" WHERE {_IS_OTHERS} AND {condition}"
         " AND a.query_start > clock_timestamp() - interval '10 s'"
-        " AND strpos(coalesce(a.application_name, ''), 'pgdyno/') <> 1"
+        f" AND NOT {_IS_OWN}"
         " GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1 LIMIT 100"
     )
 
