@@ -119,3 +119,24 @@ def test_the_preview_of_many_variants_takes_seconds() -> None:
     assert list(warnings_before(asked, design_of(asked)))
     # It took 25 s. Other processes on the cores may double the CPU time.
     assert time.process_time() - began < 4
+
+
+def test_the_plan_says_what_each_change_needs_on_the_users_server() -> None:
+    asked = Experiment(
+        name="levels",
+        server=Server(dsn="host=db1"),
+        dataset=PgbenchDataset(scale=1),
+        workload=Workload(scripts=(Script(builtin="select-only"),)),
+        variant=(
+            Variant(name="a"),
+            # A session that is open cannot change log_disconnections: ALTER SYSTEM sets it.
+            Variant(
+                name="b",
+                settings={"jit": "off", "log_disconnections": "on", "shared_buffers": "1GB"},
+            ),
+        ),
+        design=CompareDesign(),
+    )
+    plan = preview(asked, design_of(asked))
+    levels = dict(re.findall(r"(\w+) = \w+ \((\w+)\)", plan))
+    assert levels == {"jit": "session", "log_disconnections": "reload", "shared_buffers": "restart"}

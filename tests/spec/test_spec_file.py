@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import SpecError
-from pgdyno.spec.conf_file import read_conf
+from pgdyno.settings.conf_file import read_conf
+from pgdyno.settings.objection import object_to
+from pgdyno.settings.rule import MAJORS, snapshot
 from pgdyno.spec.experiment import CompareDesign
 from pgdyno.spec.file import read_spec, to_toml
-from pgdyno.spec.setting_rules import MAJORS, object_to, snapshot
 from pgdyno.spec.toml_lines import TomlLines
 from pgdyno.spec.variant_text import variant_from
 

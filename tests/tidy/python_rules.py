@@ -19,6 +19,7 @@ ARROW = (
     ("errors", "clock", "quantities"),
     ("user_file",),
     ("programs",),
+    ("settings",),
     ("spec",),
     ("process",),
     ("server",),
@@ -46,7 +47,8 @@ IO_CALLS = re.compile(
     r"(open|input|numpy\.(load|save|savez|loadtxt|savetxt|genfromtxt|fromfile|memmap))$"
     r"|.*\.(read_text|write_text|read_bytes|write_bytes|tofile)$"
 )
-PURE_STAGES = {"redaction", "errors", "quantities", "programs", "spec", "analysis", "plan"}
+PURE_STAGES = {"redaction", "errors", "quantities", "programs", "settings", "spec", "analysis"}
+PURE_STAGES |= {"plan"}
 
 PROCESS_NAMES = re.compile(
     r"subprocess\.(Popen|run|call|check_call|check_output|getoutput|getstatusoutput)$"

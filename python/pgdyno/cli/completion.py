@@ -20,7 +20,7 @@ from pgdyno.errors import PgdynoError
 if wanted.body(__name__):
     from pgdyno.cli.help import topics
     from pgdyno.engine.engine_facts import engine_facts
-    from pgdyno.spec.setting_rules import MAJORS, snapshot
+    from pgdyno.settings.rule import MAJORS, snapshot
     from pgdyno.store.schema import tables
 
 SHELLS = ("bash", "zsh", "fish")

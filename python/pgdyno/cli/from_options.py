@@ -26,6 +26,7 @@ from pgdyno.server.cluster_conf import SPARE_CONNECTIONS
 from pgdyno.server.conninfo import Resolved, refuse_silent_target, resolve
 from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.server.pgbench_tables import PGBENCH
+from pgdyno.settings.objection import object_to
 from pgdyno.spec.base import NAME_LENGTH_MAX
 from pgdyno.spec.experiment import (
     Dataset,
@@ -41,7 +42,6 @@ from pgdyno.spec.experiment import (
 )
 from pgdyno.spec.file import is_other_form
 from pgdyno.spec.rate import rate_from
-from pgdyno.spec.setting_rules import object_to
 from pgdyno.spec.workload import is_recorded, with_recorded_rate
 
 # Fields of the spec whose options have another name.

@@ -14,10 +14,10 @@ from pgdyno.plan.long_scripts import executions_may_decide, long_ns
 from pgdyno.quantities import counted, duration_text
 from pgdyno.server.dataset_kinds import needed_bytes
 from pgdyno.server.find import find
+from pgdyno.settings.rule import MAJORS, rule_of
 from pgdyno.spec.dataset import PgbenchDataset
 from pgdyno.spec.experiment import UNCHANGED, Experiment, Variant
 from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop
-from pgdyno.spec.setting_rules import MAJORS, snapshot
 
 # Least time of a run in addition to its load: reset, counters, connecting, storing.
 _AROUND_NS = 1_000_000_000
@@ -26,14 +26,6 @@ _SHOWN_RUNS = 12
 _WIDTH, _INDENT = 100, " " * 12
 # Parts of an experiment that have separate data.
 _APART = ("sql", "version", "bin_dir", "data_dir", "wal_dir", "checksums", "wal_segment", "standby")
-_LEVELS = {
-    "user": "session",
-    "superuser": "session",
-    "backend": "session",
-    "superuser-backend": "session",
-    "sighup": "reload",
-    "postmaster": "restart",
-}
 
 
 def preview(experiment: Experiment, design: type[Design[Any]]) -> str:
@@ -185,8 +177,8 @@ def _change(experiment: Experiment, variant: Variant, name: str) -> str:
     if name in variant.settings:
         version = variant.version or _version(experiment)
         major = _major_of(version) if experiment.server.scratch is not None else MAJORS[0]
-        known = snapshot(min(MAJORS, key=lambda other: abs(other - major))).get(name.lower())
-        level = _LEVELS.get(known.context, "restart") if known is not None else "restart"
+        known = rule_of(name, major)
+        level = known.needs if known is not None else "restart"
         if experiment.server.scratch is not None and level == "session":
             level = "reload"
         return f"{name} = {value} ({level})"

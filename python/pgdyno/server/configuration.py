@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from pgdyno.errors import ServerError, SpecError
 from pgdyno.server.connect import Connection
-from pgdyno.spec.setting_rules import SettingRule, as_boolean, current_word, in_units
+from pgdyno.settings.rule import SettingRule
+from pgdyno.settings.value import as_boolean, current_word, in_units
 
 # Settings by which pgdyno finds and protects a scratch cluster; a variant may not change them.
 RESERVED = frozenset(

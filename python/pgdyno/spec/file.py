@@ -14,10 +14,11 @@ import tomli_w
 from pydantic import BaseModel, ValidationError
 
 from pgdyno.errors import SpecError
-from pgdyno.spec.conf_file import read_conf
+from pgdyno.settings.conf_file import read_conf
+from pgdyno.settings.objection import object_to
+from pgdyno.settings.rule import nearest
 from pgdyno.spec.designs import MODELS, DesignSpec
 from pgdyno.spec.experiment import Experiment
-from pgdyno.spec.setting_rules import nearest, object_to
 from pgdyno.spec.toml_lines import TomlLines
 from pgdyno.user_file import read_text
 

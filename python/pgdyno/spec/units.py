@@ -7,6 +7,7 @@ import os
 import re
 
 from pgdyno.errors import SpecError
+from pgdyno.settings.rule import BYTES_OF_UNIT
 
 SECOND_NS = 1_000_000_000
 MINUTE_NS = 60 * SECOND_NS
@@ -20,7 +21,6 @@ _DURATION_NS = {
     "h": 3_600_000_000_000,
     "d": 86_400_000_000_000,
 }
-_SIZE_BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 # No quantity has more digits, and Python counts some thousand of them as infinite.
 _NUMBER = r"([0-9]{1,20}(?:\.[0-9]{1,20})?)"
 _QUANTITY = re.compile(rf"\s*{_NUMBER}\s*([A-Za-z]*)\s*")
@@ -49,8 +49,8 @@ def size_bytes(text: str | float, *, what: str = "size") -> int:
 
     Raises: SpecError for another text, and for less than a byte.
     """
-    number, unit = _split(text, what, _SIZE_BYTES, "B")
-    found_bytes = round(number * _SIZE_BYTES[unit])
+    number, unit = _split(text, what, BYTES_OF_UNIT, "B")
+    found_bytes = round(number * BYTES_OF_UNIT[unit])
     if found_bytes < 1:
         raise SpecError(f"{what} must be greater than 0, got {text!r}.", hint="such as 28GB")
     return found_bytes

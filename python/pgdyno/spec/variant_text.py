@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from pgdyno.errors import SpecError
 from pgdyno.redaction import redacted
-from pgdyno.spec.conf_file import read_conf
+from pgdyno.settings.conf_file import read_conf
+from pgdyno.settings.rule import nearest
 from pgdyno.spec.dataset import DatasetChange
-from pgdyno.spec.setting_rules import nearest
 from pgdyno.spec.variant import POOLER_FORM, Variant, pooler_from
 from pgdyno.spec.workload import script_named
 from pgdyno.user_file import read_text

@@ -13,7 +13,7 @@ from pgdyno.features.tune.question import Question
 from pgdyno.features.tune.space import Dimension
 from pgdyno.features.tune.trial import TrialResult, TrialStep
 from pgdyno.features.tune.tuning import Tuning
-from pgdyno.spec.setting_rules import snapshot
+from pgdyno.settings.rule import snapshot
 
 # Any setting of whole numbers: a surface knows values only.
 RULE = snapshot(15)["geqo_effort"]

@@ -11,12 +11,13 @@ from tests.fixtures.command import Command
 from tests.fixtures.prove import Proved
 
 from pgdyno.features.doctor.check_facts import CheckFacts
-from pgdyno.features.tune.accepted import accepted_values
-from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.review import Review, review
 from pgdyno.features.tune.server_settings import read_file
 from pgdyno.server.scratch import ScratchCluster
-from pgdyno.spec.setting_rules import MAJORS, object_to, snapshot
+from pgdyno.settings.formula import Machine
+from pgdyno.settings.objection import object_to
+from pgdyno.settings.rule import MAJORS, snapshot
+from pgdyno.settings.table import accepted_values
 
 GB = 1 << 30
 HERE = Path(__file__).parent

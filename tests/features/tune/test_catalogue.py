@@ -8,12 +8,12 @@ import pytest
 from tests.fixtures.clusters import connection
 
 from pgdyno.errors import SpecError
-from pgdyno.features.tune.catalogue import EVIDENCE, RISKS, Entry, catalogue, rule_of
-from pgdyno.features.tune.formula import FactMissing, evaluate, number
-from pgdyno.features.tune.machine import Machine
-from pgdyno.features.tune.values import amount, shown, text_of
 from pgdyno.server.scratch import ScratchCluster
-from pgdyno.spec.setting_rules import MAJORS, object_to, snapshot
+from pgdyno.settings.formula import FactMissing, Machine, evaluate, number
+from pgdyno.settings.objection import object_to
+from pgdyno.settings.rule import MAJORS, rule_of, snapshot
+from pgdyno.settings.table import EVIDENCE, RISKS, Entry, catalogue
+from pgdyno.settings.value import amount, shown, text_of
 
 GB, MB = 1 << 30, 1 << 20
 # Machines from a small virtual one to a large server; memory, cores.

@@ -10,11 +10,11 @@ import pytest
 
 from pgdyno.features.tune.evidence import Evidence, choose, small_cache, unusual_values
 from pgdyno.features.tune.evidence_of_run import evidence_of, next_checkpoint_ns
-from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.planning import Known, formula_of, not_shown, unsearchable
-from pgdyno.features.tune.server_settings import defaults_of
 from pgdyno.features.tune.space import DEFAULT_RISKS
 from pgdyno.observe.catalogue import columns_of
+from pgdyno.settings.formula import Machine
+from pgdyno.settings.value import defaults_of
 from pgdyno.spec.file import read_spec
 from pgdyno.store.experiment import Store
 from pgdyno.store.run_writer import RunWriter

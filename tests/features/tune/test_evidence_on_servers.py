@@ -11,8 +11,8 @@ from tests.fixtures.prove import Proved
 
 from pgdyno.features.tune.evidence import choose
 from pgdyno.features.tune.evidence_of_run import checkpoint_every_ns, evidence_of
-from pgdyno.features.tune.machine import Machine
 from pgdyno.server.find import find
+from pgdyno.settings.formula import Machine
 from pgdyno.store.experiment import Store
 
 pytestmark = pytest.mark.pg

@@ -16,14 +16,14 @@ from pgdyno.errors import SpecError
 from pgdyno.features.doctor.check_facts import CheckFacts
 from pgdyno.features.doctor.examine import checks
 from pgdyno.features.doctor.storage_facts import StoragePlace
-from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.memory import memory_sum
 from pgdyno.features.tune.review import SETTING_OF_CHECK, Review, review
 from pgdyno.features.tune.review_conf import conf_of, proposals
 from pgdyno.features.tune.review_text import rules_text, text_of
 from pgdyno.features.tune.server_settings import read_file
 from pgdyno.server.scratch import ScratchCluster
-from pgdyno.spec.setting_rules import snapshot
+from pgdyno.settings.formula import Machine
+from pgdyno.settings.rule import snapshot
 
 GB, MB = 1 << 30, 1 << 20
 # The settings that the two-machine test of 2017 published.

@@ -9,16 +9,16 @@ import pytest
 
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.features.tune.budget import time_spent
-from pgdyno.features.tune.catalogue import Risk
 from pgdyno.features.tune.evidence import Evidence, choose
 from pgdyno.features.tune.findings import TuneFindings
-from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.question import Question
 from pgdyno.features.tune.space import Dimension, dimensions, values_to_try
 from pgdyno.features.tune.statements import alter_system, conf_fragment
 from pgdyno.features.tune.trial import Candidate, TrialResult, TrialStep
 from pgdyno.features.tune.tuning import Tuning
 from pgdyno.features.tune.verdict import findings_of
+from pgdyno.settings.formula import Machine
+from pgdyno.settings.table import Risk
 
 MACHINE = Machine(15, 100, ram_bytes=8 << 30, cores=4, disk="nvme")
 NOW = {"max_wal_size": "32MB", "work_mem": "4MB", "jit": "on"}

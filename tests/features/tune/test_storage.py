@@ -10,11 +10,11 @@ from tests.plan.simulated_server import experiment
 
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.features.tune.design import Tune
-from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.space import check_risks, dimensions
 from pgdyno.features.tune.spec import TuneDesign
 from pgdyno.features.tune.storage import refuse_on_own_server
 from pgdyno.features.tune.trial import Candidate
+from pgdyno.settings.formula import Machine
 
 MACHINE = Machine(15, 100)
 

@@ -14,11 +14,9 @@ from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.sql_collector import pick
 from pgdyno.quantities import format_bytes
 from pgdyno.server.configuration import source_text
+from pgdyno.settings.rule import unit_amount
 
 LOOK_PAUSE_S = 0.2
-_UNIT_BYTES = {"B": 1, "kB": 1 << 10, "8kB": 8 << 10, "16kB": 16 << 10, "32kB": 32 << 10}
-_UNIT_BYTES |= {"MB": 1 << 20, "GB": 1 << 30}
-_UNIT_MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "min": 60_000.0, "h": 3_600_000.0, "d": 86.4e6}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +35,9 @@ class Setting:
     @property
     def shown(self) -> str:
         """Return the value with its unit, as text for a reader."""
-        if self.unit in _UNIT_BYTES and not self.text.startswith("-"):
-            return format_bytes(int(self.text) * _UNIT_BYTES[self.unit])
+        amount, kind = unit_amount(self.unit)
+        if kind == "bytes" and not self.text.startswith("-"):
+            return format_bytes(int(self.text) * int(amount))
         return f"{self.text} {self.unit}".rstrip()
 
 
@@ -103,11 +102,11 @@ class ServerSeen:
 
     def size_bytes(self, name: str) -> int:
         """Return the bytes of a setting that is a size."""
-        return int(self.text(name)) * _UNIT_BYTES[self.settings[name].unit]
+        return int(self.number(name)) * int(unit_amount(self.settings[name].unit)[0])
 
     def duration_ms(self, name: str) -> float:
         """Return the ms of a setting that is a duration."""
-        return float(self.text(name)) * _UNIT_MS[self.settings[name].unit]
+        return self.number(name) * unit_amount(self.settings[name].unit)[0]
 
 
 def read_server(session: ServerSession) -> ServerSeen:

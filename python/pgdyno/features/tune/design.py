@@ -12,11 +12,8 @@ from pgdyno.analysis.capacity import LoadLimit, LoadTrial
 from pgdyno.errors import AnalysisError
 from pgdyno.features.tune import storage, trial
 from pgdyno.features.tune.arms import PAIRS_PLANNED
-from pgdyno.features.tune.catalogue import catalogue, needs_of, rule_of
-from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.memory import allowed_bytes
 from pgdyno.features.tune.question import Question
-from pgdyno.features.tune.server_settings import defaults_of
 from pgdyno.features.tune.space import Dimension, check_risks, dimensions
 from pgdyno.features.tune.spec import TuneDesign
 from pgdyno.features.tune.trial import BASE, Candidate, Length, TrialStep
@@ -25,11 +22,14 @@ from pgdyno.plan.design import NONE, Design
 from pgdyno.plan.history import History, Measured, elapsed_ns, pilots, rounds, why_no_answer
 from pgdyno.plan.visits import WARMUP_LEAST_NS, pilot_missing, visit
 from pgdyno.quantities import counted, duration_text, percent, signed
+from pgdyno.settings.formula import Machine
+from pgdyno.settings.rule import MAJORS, rule_of
+from pgdyno.settings.table import catalogue
+from pgdyno.settings.value import defaults_of
 from pgdyno.spec.condition import condition_from, memory_limit_from
 from pgdyno.spec.designs import MORE_IS_BETTER, Metric
 from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop
 from pgdyno.spec.run_needs import NEEDS
-from pgdyno.spec.setting_rules import MAJORS
 
 # If the first runs all lack the metric, it cannot be measured on this server.
 _LOOKS = 2
@@ -212,9 +212,7 @@ class Tune(Design[TuneDesign]):
         return frozenset(
             name
             for name, rule in rules.items()
-            if rule is not None
-            and needs_of(rule) == "session"
-            and NEEDS.get(name) in _NEEDS_OF_TURNS
+            if rule is not None and rule.needs == "session" and NEEDS.get(name) in _NEEDS_OF_TURNS
         )
 
     def runs_expected(self, history: History, excluded: frozenset[str] = NONE) -> int:
@@ -460,7 +458,7 @@ class Tune(Design[TuneDesign]):
         restarting = [
             name
             for name in {*(dimension.name for dimension in space), *self.asked.rules}
-            if (rule := rule_of(name, self.major)) is not None and needs_of(rule) == "restart"
+            if (rule := rule_of(name, self.major)) is not None and rule.needs == "restart"
         ]
         asked = Question(
             space,

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from pgdyno.features.tune.accepted import accepted_values
-from pgdyno.features.tune.catalogue import EVIDENCE, Risk, catalogue, needs_of, rule_of
-from pgdyno.features.tune.machine import Machine
-from pgdyno.features.tune.server_settings import defaults_of
 from pgdyno.features.tune.space import DEFAULT_RISKS, SETTINGS_MAX
-from pgdyno.features.tune.values import amount
+from pgdyno.settings.formula import Machine
+from pgdyno.settings.rule import rule_of
+from pgdyno.settings.table import EVIDENCE, Risk, accepted_values, catalogue
+from pgdyno.settings.value import amount, defaults_of
 
 # Evidence -> the settings that may help, the most promising first.
 _SETTINGS: dict[str, tuple[str, ...]] = {
@@ -131,6 +130,6 @@ def choosable(machine: Machine, risks: Iterable[Risk] = DEFAULT_RISKS) -> tuple[
 
 def _is_possible(setting: str, machine: Machine, allowed: frozenset[Risk]) -> bool:
     entry, rule = catalogue().get(setting), rule_of(setting, machine.major)
-    if entry is None or rule is None or needs_of(rule) == "new cluster":
+    if entry is None or rule is None or rule.needs == "new cluster":
         return False
     return entry.risk in allowed

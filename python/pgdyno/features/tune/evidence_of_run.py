@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from pgdyno.features.tune.evidence import Evidence
-from pgdyno.features.tune.values import amount
 from pgdyno.loop.counter_growth import counters_of, grown
 from pgdyno.observe.rates import Deltas
 from pgdyno.quantities import format_bytes, percent
-from pgdyno.spec.setting_rules import snapshot
+from pgdyno.settings.rule import snapshot
+from pgdyno.settings.value import amount
 from pgdyno.store.stored_run import StoredRun
 
 _PAGE_BYTES = 8192

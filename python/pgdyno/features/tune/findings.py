@@ -11,11 +11,12 @@ from pgdyno.analysis.losses import Loss
 from pgdyno.analysis.rounding import change_text
 from pgdyno.features.tune.arms import MARGIN_RATIO
 from pgdyno.features.tune.budget import TimeSpent
-from pgdyno.features.tune.catalogue import Needs, Risk
 from pgdyno.features.tune.space import Point
 from pgdyno.features.tune.trial import Decision
 from pgdyno.features.tune.tuning import INTERRUPTED, TIME_OVER
 from pgdyno.quantities import counted, duration_text, percent
+from pgdyno.settings.rule import Needs
+from pgdyno.settings.table import Risk
 from pgdyno.spec.designs import METRIC_WORDS
 
 Verdict = Literal["better", "no better", "not known"]

@@ -1,51 +1,15 @@
-"""The facts that formulas of settings use: the machine, the load, and the server's version."""
+"""Reads the facts that formulas of settings use from what the doctor saw."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pgdyno.features.doctor.finding import Unknown
-from pgdyno.features.tune.formula import Value
+from pgdyno.settings.formula import Disk, Machine
 
 if TYPE_CHECKING:
     from pgdyno.features.doctor.check_facts import CheckFacts
-
-Disk = Literal["hdd", "ssd", "san", "nvme"]
-Load = Literal["web", "oltp", "dw", "desktop", "mixed"]
-LOADS: tuple[Load, ...] = ("web", "oltp", "dw", "desktop", "mixed")
-DISKS: tuple[Disk, ...] = ("hdd", "ssd", "san", "nvme")
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """The facts about one server; None is a fact that is not known.
-
-    `connections`: max_connections. `database_bytes` and `wal_disk_bytes`: None counts as large.
-    """
-
-    major: int
-    connections: int
-    ram_bytes: int | None = None
-    cores: int | None = None
-    disk: Disk | None = None
-    load: Load = "oltp"
-    database_bytes: int | None = None
-    wal_disk_bytes: int | None = None
-
-    def names(self) -> dict[str, Value]:
-        """Return what formulas may use, by name."""
-        return {
-            "ram": self.ram_bytes,
-            "cores": self.cores,
-            "disk": self.disk,
-            "load": self.load,
-            "connections": self.connections,
-            "version": self.major,
-            "database": self.database_bytes if self.database_bytes is not None else float("inf"),
-            "wal_disk": self.wal_disk_bytes or 0,
-        }
 
 
 def machine_of(facts: CheckFacts, given: Mapping[str, object]) -> Machine:

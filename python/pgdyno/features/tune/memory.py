@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pgdyno.features.doctor.check_facts import CheckFacts
 from pgdyno.features.doctor.finding import Unknown
 from pgdyno.features.doctor.server_seen import ServerSeen
-from pgdyno.features.tune.catalogue import rule_of
-from pgdyno.features.tune.values import amount
+from pgdyno.settings.rule import rule_of
+from pgdyno.settings.value import amount
 
 # At the peak a statement is assumed to sort or hash once; in the worst case once in each process.
 _SORTS_AT_PEAK = 1

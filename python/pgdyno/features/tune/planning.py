@@ -12,16 +12,13 @@ from pgdyno.errors import RefusedError, SpecError
 from pgdyno.features.doctor.checks.memory import buffers_fitting
 from pgdyno.features.doctor.examine import Subject
 from pgdyno.features.tune.arms import PAIRS_PLANNED
-from pgdyno.features.tune.catalogue import Risk, needs_of
 from pgdyno.features.tune.evidence import choosable
-from pgdyno.features.tune.machine import Machine, machine_of
+from pgdyno.features.tune.machine import machine_of
 from pgdyno.features.tune.memory import ALLOWING_SETTINGS
-from pgdyno.features.tune.rules import recommend, rule_set
-from pgdyno.features.tune.server_settings import defaults_of, read_live
+from pgdyno.features.tune.server_settings import read_live
 from pgdyno.features.tune.space import SETTINGS_MAX, Dimension, dimensions
 from pgdyno.features.tune.spec import TuneDesign
 from pgdyno.features.tune.storage import choices_now
-from pgdyno.features.tune.values import amount, is_far, text_of
 from pgdyno.quantities import duration_text
 from pgdyno.server.connect import connect
 from pgdyno.server.conninfo import resolve
@@ -29,9 +26,13 @@ from pgdyno.server.find import Binaries
 from pgdyno.server.placement import LAST_PLACE
 from pgdyno.server.system_settings import not_alterable
 from pgdyno.server.target import Target
+from pgdyno.settings.formula import Machine
+from pgdyno.settings.published import recommend, rule_set
+from pgdyno.settings.rule import snapshot
+from pgdyno.settings.table import Risk
+from pgdyno.settings.value import amount, defaults_of, is_far, text_of
 from pgdyno.spec.experiment import Experiment, Server, Workload
 from pgdyno.spec.run_needs import NEEDS
-from pgdyno.spec.setting_rules import snapshot
 from pgdyno.spec.units import duration_ns
 
 # Without a restart, a run starts about a second after the one before has ended.
@@ -169,7 +170,7 @@ def unchangeable(experiment: Experiment, known: Known, names: Iterable[str]) -> 
     server, rules = experiment.server, snapshot(known.machine.major)
     if server.scratch is not None or server.apply_command is not None:
         return {}
-    needs = {name: needs_of(rules[name]) for name in names}
+    needs = {name: rules[name].needs for name in names}
     reasons = {}
     if server.restart_command is None:
         restarts = [name for name, need in needs.items() if need == "restart"]
@@ -192,7 +193,7 @@ def refuse_without_rights(
     if server.dsn is None or server.admin is None or server.apply_command is not None:
         return
     names = [
-        dimension.name for dimension in space if is_applied or needs_of(dimension.rule) != "session"
+        dimension.name for dimension in space if is_applied or dimension.rule.needs != "session"
     ]
     admin = resolve(conninfo=server.admin).target
     with connect(admin, verb="tune") as connection:

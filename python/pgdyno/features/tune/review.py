@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from pgdyno.features.doctor.checks.memory import buffers_fitting
 from pgdyno.features.doctor.finding import VERDICTS, Verdict
-from pgdyno.features.tune.accepted import accepted_values
-from pgdyno.features.tune.catalogue import Entry, Needs, catalogue, needs_of, rule_of
 from pgdyno.features.tune.contradictions import contradictions
-from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.memory import MemorySum, memory_sum
-from pgdyno.features.tune.rules import RULES, Recommended, recommend, rule_set
 from pgdyno.features.tune.server_settings import Reviewed, ServerSetting
-from pgdyno.features.tune.values import amount, is_far, text_of
 from pgdyno.quantities import format_bytes
+from pgdyno.settings.formula import Machine
+from pgdyno.settings.published import RULES, Recommended, recommend, rule_set
+from pgdyno.settings.rule import Needs, rule_of
+from pgdyno.settings.table import Entry, accepted_values, catalogue
+from pgdyno.settings.value import amount, is_far, text_of
 
 if TYPE_CHECKING:
     from pgdyno.features.doctor.check_facts import CheckFacts
@@ -155,7 +155,7 @@ def review(given: Reviewed, machine: Machine, *, is_file: bool = False) -> Revie
             name,
             setting,
             entries.get(name),
-            needs_of(setting.rule),
+            setting.rule.needs,
             {rule: values[name] for rule, values in rules.items() if name in values},
         )
         for name, setting in given.settings.items()

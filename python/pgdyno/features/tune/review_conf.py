@@ -7,9 +7,9 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pgdyno.features.tune.catalogue import Needs
 from pgdyno.features.tune.review import Review
 from pgdyno.features.tune.statements import NEEDS_WORDS, quoted
+from pgdyno.settings.rule import Needs
 
 PROPOSED_BEGINS = "# pgdyno settings of"
 _RULE = "pgtune"

@@ -8,14 +8,14 @@ from dataclasses import asdict
 from typing import Any
 
 from pgdyno.features.doctor.finding import Verdict
-from pgdyno.features.tune.catalogue import Entry
-from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.memory import MemorySum
 from pgdyno.features.tune.review import Attention, Explained, Review
 from pgdyno.features.tune.review_conf import proposals
-from pgdyno.features.tune.rules import RULES, Recommended, rule_set
 from pgdyno.quantities import format_bytes
 from pgdyno.report.text_page import WIDTH, TextPage, joined
+from pgdyno.settings.formula import Machine
+from pgdyno.settings.published import RULES, Recommended, rule_set
+from pgdyno.settings.table import Entry
 
 _LABELS: dict[Verdict, str] = {"bad": "BAD", "warn": "WARN", "good": "ok", "unknown": "?"}
 _LABEL_WIDTH = 8

@@ -12,17 +12,10 @@ from pgdyno.features.doctor.examine import Subject, examine, judged
 from pgdyno.features.doctor.finding import Finding
 from pgdyno.features.doctor.server_seen import ServerSeen, Setting
 from pgdyno.features.doctor.session import read_only
-from pgdyno.features.tune.values import shown
-from pgdyno.spec.conf_file import ConfLine, conf_lines
-from pgdyno.spec.setting_rules import (
-    SettingRule,
-    as_boolean,
-    current_name,
-    current_word,
-    in_units,
-    object_to,
-    snapshot,
-)
+from pgdyno.settings.conf_file import ConfLine, conf_lines
+from pgdyno.settings.objection import object_to
+from pgdyno.settings.rule import SettingRule, as_initdb_leaves, current_name, snapshot
+from pgdyno.settings.value import as_boolean, current_word, in_units, shown
 
 # reset_val: the value for other sessions of this role and database. This session sets limits.
 SETTINGS_SQL = (
@@ -98,7 +91,7 @@ def read_live(
                 str(name), kind, context, unit, low, high, tuple(values), str(built_in)
             )
             if rule.name == "max_stack_depth":
-                rule = _as_initdb_leaves(rule)
+                rule = as_initdb_leaves(rule)
             settings[str(name).lower()] = _setting(
                 rule, str(raw or ""), str(source), bool(is_pending), str(description)
             )
@@ -111,7 +104,7 @@ def read_file(path: Path, major: int, facts: CheckFacts) -> Reviewed:
 
     Raises: SpecError with file and line for what the server could not read.
     """
-    rules = {name: _as_initdb_leaves(rule) for name, rule in snapshot(major).items()}
+    rules = {name: as_initdb_leaves(rule) for name, rule in snapshot(major).items()}
     settings = {name: _setting(rule, rule.built_in, "default") for name, rule in rules.items()}
     # Of the lines that spell a name in the same way, the server reads only the last one, there.
     lines = conf_lines(path)
@@ -133,21 +126,6 @@ def _in_file(line: ConfLine, rule: SettingRule | None, major: int) -> ServerSett
         return _setting(rule, _raw(rule, line.value), "configuration file")
     setting = _setting(rule, rule.built_in, "configuration file")
     return replace(setting, value=line.value, objection=f"{line.place}: {objection.rule}")
-
-
-def defaults_of(major: int) -> dict[str, str]:
-    """Return setting -> default value, for every setting of this version."""
-    rules = (_as_initdb_leaves(rule) for rule in snapshot(major).values())
-    return {rule.name.lower(): shown(rule, rule.built_in) for rule in rules}
-
-
-def _as_initdb_leaves(rule: SettingRule) -> SettingRule:
-    """Return the rule with the value that a new server has, where another one is built in.
-
-    initdb writes 128 MB of shared_buffers, and the server raises max_stack_depth to 2 MB.
-    """
-    new = {"shared_buffers": "16384", "max_stack_depth": "2048"}.get(rule.name)
-    return rule if new is None else replace(rule, built_in=new)
 
 
 def _reviewed(

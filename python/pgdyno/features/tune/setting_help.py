@@ -12,7 +12,7 @@ from pgdyno.features.tune.review import Review, review
 from pgdyno.features.tune.review_text import entry_text
 from pgdyno.features.tune.server_settings import Reviewed, read_file
 from pgdyno.report.text_page import WIDTH
-from pgdyno.spec.setting_rules import MAJORS, nearest, snapshot
+from pgdyno.settings.rule import MAJORS, nearest, snapshot
 
 
 def about(word: str) -> str:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from pgdyno.errors import RefusedError, SpecError
-from pgdyno.features.tune.catalogue import RISKS, Entry, Risk, Scale, catalogue, needs_of, rule_of
-from pgdyno.features.tune.formula import FactMissing, Value
-from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.storage import STORAGE, rule_of_choice, variant_of
-from pgdyno.features.tune.values import amount, text_of
-from pgdyno.spec.setting_rules import SettingRule, nearest, object_to, snapshot, unit_amount
+from pgdyno.settings.formula import FactMissing, Machine, Value
+from pgdyno.settings.objection import object_to
+from pgdyno.settings.rule import SettingRule, nearest, rule_of, snapshot, unit_amount
+from pgdyno.settings.table import RISKS, Entry, Risk, Scale, catalogue
+from pgdyno.settings.value import amount, text_of
 
 SETTINGS_MAX = 6
 # The classes of risk that are allowed by default.
@@ -101,7 +101,7 @@ def _dimension(text: str, machine: Machine, now: Point, risks: frozenset[Risk]) 
             f"--setting {text}: {name} is not in the catalogue, so its risk is not known.",
             hint="settings of the catalogue are in docs/settings.md",
         )
-    if needs_of(rule) == "new cluster":
+    if rule.needs == "new cluster":
         raise SpecError(
             f"--setting {text}: {name} is decided when a cluster is made.",
             hint="compare clusters: pgdyno compare --variant",
@@ -196,7 +196,7 @@ def amount_of(name: str, text: str, machine: Machine) -> Value:
 def _steps(rule: SettingRule, low: float, high: float, *, is_log: bool) -> tuple[str, ...]:
     """Return at most `_STEPS` values from low to high, each as postgresql.conf has it."""
     texts = []
-    is_size = unit_amount(rule)[1] == "bytes"
+    is_size = unit_amount(rule.unit)[1] == "bytes"
     for step in range(_STEPS):
         share = step / (_STEPS - 1)
         value = low * (high / low) ** share if is_log else low + (high - low) * share

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterable
 
 from pgdyno.analysis.rounding import change_text
-from pgdyno.features.tune.catalogue import Needs
 from pgdyno.features.tune.findings import SettingEffect, TuneFindings
+from pgdyno.settings.rule import Needs
 from pgdyno.spec.designs import METRIC_WORDS
 
 _COMMENT_COLUMNS = 96

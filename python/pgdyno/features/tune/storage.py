@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pgdyno.errors import SpecError
-from pgdyno.features.tune.catalogue import Risk
+from pgdyno.settings.rule import SettingRule
+from pgdyno.settings.table import Risk
 from pgdyno.spec.experiment import Experiment
-from pgdyno.spec.setting_rules import SettingRule
 from pgdyno.spec.variant import Variant
 
 _CHECKSUMS_DEFAULT_MAJOR = 18

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.features.tune.catalogue import Needs, catalogue, needs_of, rule_of
 from pgdyno.features.tune.findings import SettingEffect, Tried, TuneFindings, Verdict
 from pgdyno.features.tune.space import Point
 from pgdyno.features.tune.storage import STORAGE
 from pgdyno.features.tune.trial import TOGETHER, Decision, Trial
 from pgdyno.features.tune.tuning import INTERRUPTED, Tuning
+from pgdyno.settings.rule import Needs, rule_of
+from pgdyno.settings.table import catalogue
 
 # The order of the rows.
 _ORDER: tuple[Decision, ...] = (
@@ -93,7 +94,7 @@ def _setting(
             name, old, value, choice.risk_of(value), "new cluster", ratio, choice.price
         )
     entry, rule = catalogue()[name], rule_of(name, major)
-    needs: Needs = needs_of(rule) if rule is not None else "reload"
+    needs: Needs = rule.needs if rule is not None else "reload"
     old = now.get(name, "")
     price = entry.price_of(old, value, rule)
     return SettingEffect(name, old, value, entry.risk, needs, ratio, price)

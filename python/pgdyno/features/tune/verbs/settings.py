@@ -14,8 +14,8 @@ from pgdyno.cli.headings import Verb
 from pgdyno.cli.option_table import table
 from pgdyno.cli.unused_options import refuse_beside_print_sql, refuse_without_effect
 from pgdyno.errors import SpecError
-from pgdyno.features.tune.machine import DISKS, LOADS
-from pgdyno.spec.setting_rules import MAJORS
+from pgdyno.settings.formula import DISKS, LOADS
+from pgdyno.settings.rule import MAJORS
 from pgdyno.spec.units import size_bytes
 from pgdyno.user_file import TEXT_MAX_BYTES, read_bytes
 
@@ -26,7 +26,7 @@ if wanted.body(__name__):
     from pgdyno.features.doctor.finding import Verdict
     from pgdyno.features.doctor.peak import peak_seen
     from pgdyno.features.doctor.verbs.doctor import sql_text
-    from pgdyno.features.tune.machine import Machine, machine_of
+    from pgdyno.features.tune.machine import machine_of
     from pgdyno.features.tune.review import review
     from pgdyno.features.tune.review_conf import PROPOSED_BEGINS, conf_of
     from pgdyno.features.tune.review_text import (
@@ -38,6 +38,7 @@ if wanted.body(__name__):
     from pgdyno.features.tune.server_settings import SETTINGS_SQL, Reviewed, read_file, read_live
     from pgdyno.features.tune.setting_help import as_new, explained
     from pgdyno.server.placement import LAST_PLACE
+    from pgdyno.settings.formula import Machine
     from pgdyno.store.experiment import Store
 
 EXIT_CHECK_FAILED = 4

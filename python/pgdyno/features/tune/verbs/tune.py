@@ -13,9 +13,9 @@ from pgdyno.cli.load_options import LoadVerb
 from pgdyno.cli.option_table import table
 from pgdyno.cli.program_help import own_defaults, type_targets
 from pgdyno.errors import RefusedError, ServerError, SpecError
-from pgdyno.features.tune.catalogue import RISKS
 from pgdyno.process import signals
 from pgdyno.programs.registry import metric_names
+from pgdyno.settings.table import RISKS
 
 if wanted.body(__name__):
     from pydantic import ValidationError

@@ -15,8 +15,8 @@ from pgdyno.errors import SpecError
 from pgdyno.features.doctor.check_facts import CheckFacts
 from pgdyno.features.tune.server_settings import read_file
 from pgdyno.server.find import find
-from pgdyno.spec.conf_file import read_conf
-from pgdyno.spec.setting_rules import SettingRule, snapshot
+from pgdyno.settings.conf_file import read_conf
+from pgdyno.settings.rule import SettingRule, snapshot
 
 SEED, LINES = 20261128, 300
 # The server's own functions check or change these values further, or the build or host decides.

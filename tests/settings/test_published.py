@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from pgdyno.features.tune.machine import Machine
-from pgdyno.features.tune.rules import RULES, readable, recommend, rule_set
-from pgdyno.spec.setting_rules import MAJORS, object_to
+from pgdyno.settings.formula import Machine
+from pgdyno.settings.objection import object_to
+from pgdyno.settings.published import RULES, readable, recommend, rule_set
+from pgdyno.settings.rule import MAJORS
 
 GB = 1 << 30
 

@@ -1,5 +1,6 @@
-"""Evaluates formulas of the catalogue and of published rules, a small part of Python's expressions.
+"""Formulas of the catalogue and of published rules, and the facts about a machine that they use.
 
+A formula is a small part of Python's expressions.
 Sizes are in bytes and times in milliseconds, for example "ram / 4" and "5 * minute".
 """
 
@@ -9,7 +10,8 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from pgdyno.errors import SpecError
 
@@ -44,6 +46,42 @@ class FactMissing(Exception):
     def __init__(self, name: str) -> None:
         super().__init__(f"{name} is not known")
         self.name = name
+
+
+Disk = Literal["hdd", "ssd", "san", "nvme"]
+Load = Literal["web", "oltp", "dw", "desktop", "mixed"]
+LOADS: tuple[Load, ...] = ("web", "oltp", "dw", "desktop", "mixed")
+DISKS: tuple[Disk, ...] = ("hdd", "ssd", "san", "nvme")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The facts about one server; None is a fact that is not known.
+
+    `connections`: max_connections. `database_bytes` and `wal_disk_bytes`: None counts as large.
+    """
+
+    major: int
+    connections: int
+    ram_bytes: int | None = None
+    cores: int | None = None
+    disk: Disk | None = None
+    load: Load = "oltp"
+    database_bytes: int | None = None
+    wal_disk_bytes: int | None = None
+
+    def names(self) -> dict[str, Value]:
+        """Return what formulas may use, by name."""
+        return {
+            "ram": self.ram_bytes,
+            "cores": self.cores,
+            "disk": self.disk,
+            "load": self.load,
+            "connections": self.connections,
+            "version": self.major,
+            "database": self.database_bytes if self.database_bytes is not None else float("inf"),
+            "wal_disk": self.wal_disk_bytes or 0,
+        }
 
 
 def evaluate(text: str, names: Mapping[str, Value]) -> Value:

@@ -1,7 +1,8 @@
-"""The catalogue of settings: what each does, what it risks, and the range worth searching.
+"""The table of settings: what each does, what it risks, which values are good, what to search.
 
-`settings/*.toml` has the meaning, the risk and the range, written by people. Type, unit, limits and
-what a change needs come from the committed snapshots of pg_settings.
+People wrote the meaning, the risk and the range (`catalogue/*.toml`), and the values that need no
+attention on any server (`accepted.toml`: every core setting of the supported versions). Type, unit,
+limits and what a change needs come from `rule.py`, and formulas for a machine from `published.py`.
 """
 
 from __future__ import annotations
@@ -13,26 +14,15 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Literal
 
-from pgdyno.features.tune.formula import Value, number
-from pgdyno.features.tune.machine import Machine
-from pgdyno.features.tune.values import amount, text_of
-from pgdyno.spec.setting_rules import MAJORS, SettingRule, snapshot
+from pgdyno.settings.formula import Machine, Value, number
+from pgdyno.settings.rule import SettingRule, rule_of
+from pgdyno.settings.value import amount, text_of
 
 Risk = Literal["safe", "memory", "planner", "durability", "availability"]
 RISKS: tuple[Risk, ...] = ("safe", "memory", "planner", "durability", "availability")
 Scale = Literal["linear", "log", "choice"]
-Needs = Literal["session", "reload", "restart", "new cluster"]
 _FILES = ("memory", "wal", "durability", "planner", "io", "sessions")
-# pg_settings.context -> what a change needs before the load sees it.
-_NEEDS: Mapping[str, Needs] = {
-    "user": "session",
-    "superuser": "session",
-    "backend": "reload",
-    "superuser-backend": "reload",
-    "sighup": "reload",
-    "postmaster": "restart",
-    "internal": "new cluster",
-}
+ANY = "*"
 
 EVIDENCE: Mapping[str, str] = {
     "backend_writes": "sessions write data pages themselves",
@@ -113,15 +103,23 @@ class Entry:
         return tuple(value for value in self.values if value in rule.values and value not in others)
 
 
-def needs_of(rule: SettingRule) -> Needs:
-    """Return what a change of this setting needs before it has effect, such as a restart."""
-    return _NEEDS[rule.context]
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The values of one setting that need no attention; `harm` is what the others do."""
 
+    about: str
+    harm: str
+    verdict: Literal["warn", "bad"]
+    values: tuple[str, ...]
 
-def rule_of(name: str, major: int) -> SettingRule | None:
-    """Return type, unit and limits of a setting; None if this version does not have it."""
-    nearest = min(MAJORS, key=lambda known: abs(known - major))
-    return snapshot(nearest).get(name.lower())
+    def has(self, rule: SettingRule, text: str) -> bool:
+        """Return whether the value is accepted. Args: text, in the form of postgresql.conf."""
+        return any(_is_within(rule, text, accepted) for accepted in self.values)
+
+    @property
+    def shown(self) -> str:
+        """Return the accepted values as words: "0 or at least 1s"."""
+        return " or ".join(_in_words(value) for value in self.values)
 
 
 @lru_cache(maxsize=1)
@@ -130,10 +128,24 @@ def catalogue() -> dict[str, Entry]:
     return {entry.name: entry for name in _FILES for entry in _read(name)}
 
 
+@lru_cache(maxsize=1)
+def accepted_values() -> dict[str, Accepted]:
+    """Return setting in lower case -> the accepted values, for every core setting."""
+    text = files("pgdyno.settings").joinpath("accepted.toml").read_text(encoding="utf-8")
+    return {
+        name.lower(): Accepted(
+            about=group["about"],
+            harm=group["harm"],
+            verdict=group.get("verdict", "warn"),
+            values=tuple(values.split(" | ")),
+        )
+        for group in tomllib.loads(text).values()
+        for name, values in group["accepted"].items()
+    }
+
+
 def _read(name: str) -> Iterator[Entry]:
-    text = (
-        files("pgdyno.features.tune").joinpath(f"settings/{name}.toml").read_text(encoding="utf-8")
-    )
+    text = files("pgdyno.settings").joinpath(f"catalogue/{name}.toml").read_text(encoding="utf-8")
     for setting, fields in tomllib.loads(text).items():
         yield _entry(setting, dict(fields))
 
@@ -141,3 +153,25 @@ def _read(name: str) -> Iterator[Entry]:
 def _entry(name: str, fields: dict[str, Any]) -> Entry:
     lists = {key: tuple(fields.pop(key, ())) for key in ("values", "special", "evidence")}
     return Entry(name=name, risk=fields.pop("class"), **{**fields, **lists})
+
+
+def _is_within(rule: SettingRule, text: str, accepted: str) -> bool:
+    if accepted == ANY:
+        return True
+    number = amount(rule, text)
+    if number is None:
+        return text.lower() == accepted.lower()
+    low, is_range, high = accepted.partition("..")
+    if not is_range:
+        return number == amount(rule, accepted)
+    lowest, highest = (amount(rule, end) if end else None for end in (low, high))
+    return (lowest is None or number >= lowest) and (highest is None or number <= highest)
+
+
+def _in_words(accepted: str) -> str:
+    low, is_range, high = accepted.partition("..")
+    if not is_range:
+        return accepted
+    if not high:
+        return f"at least {low}"
+    return f"{low} to {high}" if low else f"at most {high}"

@@ -10,10 +10,9 @@ from functools import lru_cache
 from importlib.resources import files
 
 from pgdyno.errors import SpecError
-from pgdyno.features.tune.catalogue import rule_of
-from pgdyno.features.tune.formula import FactMissing, Value, evaluate
-from pgdyno.features.tune.machine import Machine
-from pgdyno.features.tune.values import text_of
+from pgdyno.settings.formula import FactMissing, Machine, Value, evaluate
+from pgdyno.settings.rule import rule_of
+from pgdyno.settings.value import text_of
 
 RULES = ("pgtune", "timescaledb_tune")
 
@@ -42,7 +41,7 @@ class Recommended:
 def rule_set(rule_id: str) -> RuleSet:
     """Return one published set of rules."""
     text = (
-        files("pgdyno.features.tune").joinpath(f"rules/{rule_id}.toml").read_text(encoding="utf-8")
+        files("pgdyno.settings").joinpath(f"published/{rule_id}.toml").read_text(encoding="utf-8")
     )
     document = tomllib.loads(text)
     return RuleSet(rule_id, document["name"], document["source"], document["settings"])

@@ -1,0 +1,1 @@
+"""What is known about settings of PostgreSQL: values, versions, risk, formulas. No server."""
