@@ -94,6 +94,8 @@ def test_the_verdict_is_the_share_of_the_time_in_statements_that_are_alike() -> 
     [
         ({"rows": 60.0}, True),
         ({"rows": 120.0}, False),
+        ({"rows": 33.5}, False),  # a key that finds its row in two of three calls
+        ({"rows": 95.0}, False),
         ({"rows": 10.0}, False),
         ({"hit_blocks": 290.0}, True),  # 1.8 blocks a call more
         ({"hit_blocks": 360.0}, False),

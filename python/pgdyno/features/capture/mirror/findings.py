@@ -20,7 +20,7 @@ Counters = Mapping[str, float]
 # A quantity may differ by this share, or by one row or two blocks.
 RATIO_LIMIT, ROWS_LIMIT, BLOCKS_LIMIT = 0.25, 1.0, 2.0
 # Less than a row a call is compared, too: a search that finds nothing is not alike.
-_ROWS_SHARE, _ROWS_SLACK = 0.5, 0.05
+_FEW_ROWS, _ROWS_SHARE, _ROWS_SLACK = 2.0, 0.5, 0.05
 FAILED_MAX = 0.01
 # With so few expected calls, none at all is chance.
 _CALLS_MIN = 5.0
@@ -427,15 +427,28 @@ def _differences(source: CallWork, copy: CallWork, expected: float) -> Iterator[
     if expected and abs(copy.calls - expected) > limit:
         yield f"{plain(copy.calls)} calls, not {plain(expected)}"
     if source.rows is not None and copy.rows is not None:
-        most = max(source.rows, copy.rows)
-        slack = max(min(ROWS_LIMIT, _ROWS_SHARE * most), _ROWS_SLACK)
-        if abs(source.rows - copy.rows) > max(RATIO_LIMIT * source.rows, slack):
+        limit = max(RATIO_LIMIT * source.rows, _rows_slack(source, copy))
+        if abs(source.rows - copy.rows) > limit:
             rows = f"{plain(source.rows)} rows -> {plain(copy.rows)} rows a call"
             yield f"finds no rows, not {plain(source.rows)}" if not copy.rows else rows
     if source.blocks is not None and copy.blocks is not None:
         limit = max(RATIO_LIMIT * source.blocks, BLOCKS_LIMIT)
         if abs(source.blocks - copy.blocks) > limit:
             yield f"{plain(source.blocks)} -> {plain(copy.blocks)} blocks a call"
+
+
+def _rows_slack(source: CallWork, copy: CallWork) -> float:
+    """Return by how many rows two means may differ, however few they are.
+
+    One row, but below two rows a call finds its row or not: only what chance does is allowed.
+    """
+    rows = source.rows or 0.0, copy.rows or 0.0
+    if min(rows) >= _FEW_ROWS:
+        return ROWS_LIMIT
+    spreads = [abs(own * (1 - own)) for own in rows]
+    calls = max(source.calls, 1.0), max(copy.calls, 1.0)
+    chance = 3 * math.sqrt(math.fsum(a / b for a, b in zip(spreads, calls, strict=True)))
+    return max(min(chance, _ROWS_SHARE * max(rows)), _ROWS_SLACK)
 
 
 def _quotient(value: float | None, by: float | None) -> float | None:
