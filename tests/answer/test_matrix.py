@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -55,5 +56,14 @@ def test_a_setting_has_a_ratio_at_each_number_of_clients(
     if said.code != 3:
         assert "in short " in text
         assert text.count("a crash can lose") == 1
-    assert "4 clients, off against 4 clients, on: " in text
+    assert "4 clients, off against 4 clients, on " in text
+    assert "cells: tps by clients and commit" in text
+    shown = pgdyno("show", "last", *store).out.splitlines()
+    rows = {line.strip().split("  ")[0]: line for line in shown if line.startswith("  ")}
+    for load in ("1 client", "4 clients"):
+        assert len(re.findall(r"\d \([\d,]+ to [\d,]+\)", rows[load])) == 2, rows[load]
+    page, markdown = tmp_path / "page.html", tmp_path / "page.md"
+    for form in (page, markdown):
+        assert pgdyno("report", "last", "-o", str(form), *store).code == 0
+        assert "tps by clients and commit" in form.read_text()
     assert text.count("a crash may lose") == 1

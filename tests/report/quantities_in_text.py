@@ -61,8 +61,10 @@ def compared_problems(text: str, document: Document) -> Iterator[str]:
     """
     blocks = _blocks(text)
     metric = document["metric"]
+    cells = next((lines for head, lines in blocks.items() if head.startswith("cells: ")), [])
+    yield from _cell_problems(cells, document)
     for place, variant in enumerate(document["variants"]):
-        if variant["runs"]:
+        if variant["runs"] and not cells:
             yield from _variant_problems(_row(blocks["variants"], variant["name"]), variant, metric)
         if "verdict" not in variant:
             continue
@@ -77,11 +79,8 @@ def compared_problems(text: str, document: Document) -> Iterator[str]:
         yield from _difference_problems(blocks[head], variant)
     for place, effect in enumerate(document["effects"]):
         truth = in_document(document, f"effects.{place}.ratio")
-        for head in (
-            f"Effects on {metric_name(metric)}",
-            "effects, with the probability of chance",
-        ):
-            yield from problems(effect["name"], _row(blocks[head], effect["name"]), truth)
+        row = _row(blocks[f"Effects on {metric_name(metric)}"], effect["name"])
+        yield from problems(effect["name"], row, truth)
         for said in re.findall(rf"[:,] {re.escape(effect['name'])} {CHANGE}", document["sentence"]):
             yield from problems(effect["name"], said, truth)
     for place, step in enumerate(document["steps"]):
@@ -116,6 +115,16 @@ def _variant_problems(row: str, variant: Document, metric: str) -> Iterator[str]
         truth = in_document(variant, f"metrics.{name}")
         yield from problems(name, figure.removeprefix(metric_name(name)), truth)
     yield from problems("runs", figures[-1], variant["runs"])
+
+
+def _cell_problems(lines: list[str], document: Document) -> Iterator[str]:
+    """Check the grid of a factorial whose last factor is in the columns."""
+    rows = [re.split(r"  +", line.strip()) for line in lines]
+    named = {variant["name"]: variant for variant in document["variants"]}
+    for name, *cells in rows[1:]:
+        for head, cell in zip(rows[0][1:], cells, strict=True):
+            variant = named[f"{name}, {head.partition('=')[2]}"]
+            yield from problems("cell", cell, in_document(variant, f"metrics.{document['metric']}"))
 
 
 def _pair_problems(row: str, variant: Document) -> Iterator[str]:

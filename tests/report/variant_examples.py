@@ -13,6 +13,7 @@ from pgdyno.analysis.compare import Comparison, compare, log_ratios
 from pgdyno.analysis.compare_findings import (
     CompareFindings,
     ContrastFindings,
+    LevelGrid,
     Pair,
     ServedRun,
     VariantFindings,
@@ -188,7 +189,9 @@ def crossed() -> ExperimentFindings:
     table = rounds_of((1000, 700, 1400, 720), seed=3)
     findings = findings_of(table, names, change="dsn")
     effects = factorial(factors, cells, table)
-    return experiment_of("matrix", replace(findings, effects=effects))
+    rows = {m: {p: f"{m}, {p}" for p in factors["path"]} for m in factors["memory"]}
+    grid = LevelGrid("memory", "path", rows)
+    return experiment_of("matrix", replace(findings, effects=effects, grid=grid))
 
 
 def tuned(*, is_alone: bool = False, verdict: Verdict = "better") -> ExperimentFindings:

@@ -191,13 +191,25 @@ class ContrastFindings:
 
 
 @dataclass(frozen=True, slots=True)
+class LevelGrid:
+    """The cells of a factorial: one factor in columns, all combinations of the others in rows.
+
+    `names`: row -> level of `varied` -> the variant of the cell; a half of a factorial lacks some.
+    """
+
+    others: str
+    varied: str
+    names: dict[str, dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
 class CompareFindings:
     """The answer of a design with variants.
 
-    `effects`: of a factorial. `steps`: of passes, each pass against the previous pass. `confounds`:
-    effects that the design cannot tell apart. `settings`: every setting that differs between the
-    servers of the variants, with its value on each, "" if not known. `state`: how the data of each
-    variant grew.
+    `effects`, `grid`: of a factorial. `steps`: of passes, each pass against the previous pass.
+    `confounds`: effects that the design cannot tell apart. `settings`: every setting that differs
+    between the servers of the variants, with its value on each, "" if not known. `state`: how the
+    data of each variant grew.
     """
 
     metric: str
@@ -208,6 +220,7 @@ class CompareFindings:
     rounds: int
     stopped_by: str
     effects: tuple[Effect, ...] = ()
+    grid: LevelGrid | None = None
     steps: tuple[ContrastFindings, ...] = ()
     confounds: tuple[str, ...] = ()
     state: tuple[str, ...] = ()

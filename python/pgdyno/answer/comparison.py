@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from pgdyno.analysis.compare import (
 from pgdyno.analysis.compare_findings import (
     CompareFindings,
     ContrastFindings,
+    LevelGrid,
     Pair,
     PlanChange,
     StatementChange,
@@ -128,11 +130,23 @@ def _effects_answer(
         effects = factorial(factors, cells, compared.table(order))
     # The number of clients, or how busy they are, is what the others are compared at.
     at = [f.name for f in design.asked.factors if all(_is_load(level) for level in f.levels)]
-    varied = next((name for name in factors if name not in at), None)
+    varied = next((name for name in factors if name not in at), [*factors][-1])
     contrasts: Contrasts = ()
-    if effects and has_contrasts and varied is not None:
+    if effects and has_contrasts and varied not in at:
         contrasts = _by_cell(compared, order, cells, varied)
-    return _answer(compared.findings(effects=effects, contrasts=contrasts))
+    findings = compared.findings(effects=effects, contrasts=contrasts)
+    return _answer(replace(findings, grid=_grid(order, cells, varied)))
+
+
+def _grid(
+    order: Sequence[PlannedVariant], cells: Sequence[Mapping[str, str]], varied: str
+) -> LevelGrid:
+    """Return where each variant is in the grid of the factors' levels."""
+    names: dict[str, dict[str, str]] = {}
+    for variant, levels in zip(order, cells, strict=True):
+        row = ", ".join(level for factor, level in levels.items() if factor != varied)
+        names.setdefault(row, {})[levels[varied]] = variant.name
+    return LevelGrid(" and ".join(name for name in cells[0] if name != varied), varied, names)
 
 
 def _by_cell(

@@ -1,4 +1,4 @@
-"""The table of all variants: rates, latencies, the round trip, fairness between clients."""
+"""The tables of all variants: the grid of a factorial, and rates, latencies, fairness."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pgdyno.analysis.estimate import Estimate
 from pgdyno.programs.registry import own_metrics
 from pgdyno.quantities import short
 from pgdyno.report import numbers
-from pgdyno.report.block_charts import figure_text
+from pgdyno.report.block_charts import figure_text, number_text
 from pgdyno.report.blocks import TableBlock, TableColumn
-from pgdyno.report.forest import place_of
+from pgdyno.report.forest import metric_name, place_of
 
 # Changes of a variant that affect the fairness between clients, or the path to the server.
 _SERVING = frozenset({"clients", "idle", "active", "pooler", "script"})
@@ -39,6 +39,8 @@ def cell_table(compared: CompareFindings) -> TableBlock | None:
         ("p99 ms", "metrics.p99", _metric("p99"), number),
         ("max ms", "served.latency_max_ms", _served(lambda served: served.maximum), number),
     ]
+    costs = {variant.cost.unit for variant in measured if variant.cost}
+    columns += [(unit, "cost", lambda variant: variant.cost, number) for unit in costs]
     note = ""
     if changed & _REACHING:
         # A socket takes microseconds and a network milliseconds, so each has its unit.
@@ -73,6 +75,33 @@ def cell_table(compared: CompareFindings) -> TableBlock | None:
         below=note,
         short_row_count=len(rows),
         heading="side by side",
+    )
+
+
+def level_table(compared: CompareFindings) -> TableBlock | None:
+    """Return the deciding metric of every cell of a factorial; None for other designs."""
+    grid = compared.grid
+    if grid is None or not grid.names:
+        return None
+    variants = {variant.name: variant for variant in compared.variants}
+    levels = dict.fromkeys(level for row in grid.names.values() for level in row)
+
+    def cell(name: str | None) -> str:
+        variant = variants.get(name or "")
+        if variant is None or compared.metric not in variant.metrics:
+            return "-"
+        place = f"{place_of(compared, variant.name)}.metrics.{compared.metric}"
+        more = "cannot hold the rate" if variant.holds_rate is False else ""
+        return number_text(compared.shown(variant, compared.metric), place, more)
+
+    by = " and ".join(filter(None, (grid.others, grid.varied)))
+    title = f"{metric_name(compared.metric)} by {by}"
+    return TableBlock(
+        title,
+        (TableColumn(grid.others), *(TableColumn(f"{grid.varied}={level}") for level in levels)),
+        tuple((name, *map(cell, map(row.get, levels))) for name, row in grid.names.items()),
+        short_row_count=len(grid.names),
+        heading=f"cells: {title}",
     )
 
 

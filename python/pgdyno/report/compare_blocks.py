@@ -39,7 +39,7 @@ from pgdyno.report.blocks import (
     TableColumn,
     Tone,
 )
-from pgdyno.report.cell_table import cell_table
+from pgdyno.report.cell_table import cell_table, level_table
 from pgdyno.report.compare_charts import change_table, round_charts, time_bars
 from pgdyno.report.device_table import device_table
 from pgdyno.report.forest import forest_of, metric_name, note_on_means, place_of
@@ -64,6 +64,7 @@ def compare_blocks(findings: ExperimentFindings) -> BlockAnswer:
         head_of(findings),
         (
             *_sentences(findings, compared),
+            *filter(None, (level_table(compared),)),
             _forest(findings, compared),
             *_lines(findings, compared),
             *compare_sections(findings),
@@ -251,7 +252,7 @@ def _change_tables(compared: CompareFindings, place: PlaceOf) -> Iterator[TableB
 def _variants(compared: CompareFindings) -> Iterator[Block]:
     """Yield the variants: what they change, and what was measured."""
     measured = [variant for variant in compared.variants if variant.runs]
-    if measured:
+    if measured and compared.grid is None:
         said = (_variant_lines(compared, variant) for variant in measured)
         yield RowList("variants", tuple(chain.from_iterable(said)))
     metrics = tuple(dict.fromkeys((compared.metric, "tps", "p99")))
@@ -418,6 +419,7 @@ def _effect_table(compared: CompareFindings) -> TableBlock:
             )
             for place, effect in enumerate(compared.effects)
         ),
-        short_row_count=len(compared.effects),
+        # The plot above has the changes; what cannot be separated is only here.
+        short_row_count=len(compared.effects) * any(e.aliased_with for e in compared.effects),
         heading="effects, with the probability of chance",
     )

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
 from pgdyno.analysis.contrasts import Effect
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.analysis.rounding import change_text, range_words, value_words
+from pgdyno.analysis.rounding import change_text
 from pgdyno.programs.registry import own_metrics
 from pgdyno.quantities import signed
 
@@ -33,8 +33,6 @@ METRIC_NAMES = {
 _METRICS = ("tps", *own_metrics(), "p99", "p50", "cpu_per_tx", "wal_per_tx")
 # If the mean of the ratios and the ratio of the means differ by more, a note explains why.
 _MEANS_APART = 0.01
-# Of names and figures in a heading, which may end with "(no interval yet)".
-_HEADING_MAX = 72
 # Smaller changes are drawn on a linear axis, on which -25 % is as far from "equal" as +25 %.
 _LINEAR_MAX = 1.5
 # Possible ends of the axis. Both ends are round changes: 4 is +300 %, and its inverse is -75 %.
@@ -110,7 +108,7 @@ def forest_of(
     """
     groups = [
         ForestGroup(
-            f"{contrast.variant} against {contrast.reference}{_figures(contrast, compared)}",
+            f"{contrast.variant} against {contrast.reference}",
             _rows(contrast, compared),
             below(contrast),
             is_of_metrics=True,
@@ -152,24 +150,6 @@ def _certainty(effect: Effect) -> str:
     low, high = effect.ratio.low, effect.ratio.high
     is_apart = low is not None and high is not None and not low <= 1 <= high
     return "certain" if effect.is_sure else "maybe" if is_apart else "not certain"
-
-
-def _figures(contrast: ContrastFindings, compared: CompareFindings) -> str:
-    """Return ": 1,240 tps (1,200 to 1,280) against ..." of the cells of a matrix, else ""."""
-    if not compared.effects:
-        return ""
-    cells = {variant.name: variant for variant in compared.variants}
-    both = (cells[contrast.variant], cells[contrast.reference])
-    shown = [compared.shown(cell, compared.metric) for cell in both]
-    values = [f"{value_words(value)} {value.unit}" for value in shown]
-    ranges = [range_words(value) for value in shown]
-    names = contrast.variant + contrast.reference
-    # A heading is one line of the text.
-    for texts in (map(str.__add__, values, ranges), values):
-        said = f": {' against '.join(texts)}"
-        if len(names + said) <= _HEADING_MAX:
-            return said
-    return ""
 
 
 def note_on_means(contrast: ContrastFindings, compared: CompareFindings) -> str:

@@ -44,6 +44,12 @@ def answer_markdown(answer: BlockAnswer, remarks: Sequence[str] = (), stem: str 
         *(f"- **note**: {_cell(remark)}" for remark in remarks),
         "",
         *(f"![{name}]({name})\n" for name in answer_pictures(answer, stem)),
+        *(
+            line
+            for block in answer.first
+            if isinstance(block, TableBlock)
+            for line in _table_lines(block, is_titled=True)
+        ),
         *(line for block in answer.blocks for line in _forest_rows(block)),
         *_lists(answer.first),
     ]

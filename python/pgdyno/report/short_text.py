@@ -41,6 +41,7 @@ _IMPORTANT = {
     "formula": (8, 5),
     "left out": (7, 2),
     "alike": (8, 2),
+    "cells:": (9, 14),
     "not": (6, 2),
     "NOT VALID": (8, 2),
     "doubt": (6, 2),
