@@ -139,6 +139,12 @@ def format_bytes(size_bytes: int) -> str:
     return f"{size:.1f} {unit}" if has_decimals else f"{size:.0f} {unit}"
 
 
+def written_bytes(size_bytes: float) -> int:
+    """Return a size that a person would write, a little smaller: 64 MB for 74 MB, 6 GB for 5.9."""
+    step = 1 << max(int(size_bytes).bit_length() - 3, 0)
+    return int(1.03 * size_bytes) // step * step
+
+
 def significant(value: float, digits: int = PLAIN_DIGITS) -> str:
     """Return a number with `digits` significant digits, without trailing zeros."""
     return f"{value:.{digits}g}"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
 
 from pgdyno.errors import SpecError
 from pgdyno.settings.formula import FactMissing, Machine, Value, evaluate
 from pgdyno.settings.rule import rule_of
-from pgdyno.settings.value import text_of
+from pgdyno.settings.value import amount, text_of, written_size
 
 RULES = ("pgtune", "timescaledb_tune")
 
@@ -68,6 +68,25 @@ def recommend(rules: RuleSet, machine: Machine) -> dict[str, Recommended]:
         text = text_of(rule, _known_word(rule.values, value))
         recommended[name] = Recommended(name, text, readable(formula, machine))
     return recommended
+
+
+def practical(advised: Mapping[str, Recommended], machine: Machine) -> dict[str, Recommended]:
+    """Return sizes as a person writes them, and wal_buffers = -1 where it gives nearly the same."""
+    written = {}
+    for name, advice in advised.items():
+        rule = rule_of(name, machine.major)
+        text = written_size(rule, advice.text) if rule and advice.text else advice.text
+        formula = advice.formula if text == advice.text else f"{advice.formula}, {advice.text}"
+        written[name] = replace(advice, text=text, formula=formula)
+    sizes = []
+    for name in ("shared_buffers", "wal_buffers"):
+        rule, text = rule_of(name, machine.major), written[name].text if name in written else None
+        sizes.append(amount(rule, text) if rule and text else None)
+    pool, buffers = sizes
+    if pool and buffers and 0.5 <= buffers / min(pool / 32, 16 << 20) <= 2:
+        same = f"{written['wal_buffers'].formula}, nearly what -1 gives"
+        written["wal_buffers"] = replace(written["wal_buffers"], text="-1", formula=same)
+    return written
 
 
 def _known_word(values: tuple[str, ...], value: Value) -> Value:

@@ -6,6 +6,7 @@ import math
 import re
 from decimal import Decimal
 
+from pgdyno.quantities import written_bytes
 from pgdyno.settings.formula import Value
 from pgdyno.settings.rule import (
     BYTES_OF_UNIT,
@@ -47,6 +48,8 @@ _TIMES_MS = tuple(
 # A size is written in the largest unit of which it has this many, or that fits exactly.
 _UNITS_MIN = 100
 _FAR_RATIO = 2.0
+# Sizes that people write have at most this number of digits.
+_WRITTEN_DIGITS_MAX = 3
 
 
 def in_units(text: str, rule: SettingRule) -> float | None:
@@ -93,6 +96,15 @@ def is_far(rule: SettingRule, text: str, other: str) -> bool:
     if ours is None or theirs is None or min(ours, theirs) <= 0:
         return text != other
     return max(ours, theirs) / min(ours, theirs) > _FAR_RATIO
+
+
+def written_size(rule: SettingRule, text: str) -> str:
+    """Return a size rounded down to one that a person writes: "75730kB" is "64MB"."""
+    size = amount(rule, text)
+    is_size = size is not None and unit_amount(rule.unit)[1] == "bytes"
+    if size is None or not is_size or sum(map(str.isdigit, text)) <= _WRITTEN_DIGITS_MAX:
+        return text
+    return text_of(rule, written_bytes(size))
 
 
 def text_of(rule: SettingRule, value: Value) -> str:

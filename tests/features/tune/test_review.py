@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.fixtures.clusters import Make, run_sql
+from tests.fixtures.clusters import Make, run_sql, scalar
 from tests.fixtures.command import Command
 from tests.fixtures.prove import Figure
 
@@ -198,7 +198,7 @@ def test_the_setting_that_was_changed_is_blamed_and_gets_one_value(tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("free_gb", "largest", "least"),
-    [(62, "31GB", "15872MB"), (6, "3GB", "1536MB"), (0, "128MB", "64MB")],
+    [(62, "31GB", "14GB"), (6, "3GB", "1536MB"), (0, "128MB", "64MB")],
 )
 def test_the_proposed_wal_fits_the_free_space_of_its_disk(
     tmp_path: Path, free_gb: int, largest: str, least: str
@@ -259,7 +259,10 @@ def test_a_file_of_risks_leaves_the_decision_to_a_person(tmp_path: Path) -> None
     conf = conf_of(reviewed(tmp_path, "synchronous_commit = off\nfsync = off"), "a machine")
     assert "\n# synchronous_commit = 'on'" in conf
     assert "\nfsync = 'on'" in conf, "what is certainly wrong is mended"
-    assert "\n# wal_compression" in reviewed_conf(tmp_path, 18), "the server may lack a library"
+    text = reviewed_conf(tmp_path, 18)
+    assert "\n# wal_compression" in text, "the server may lack a library"
+    assert "wal_buffers" not in text, "-1 gives the same"
+    assert re.search(r"Memory that one sort [^=]*\nwork_mem = '\d{1,3}MB'", text), "no reason"
 
 
 def reviewed_conf(folder: Path, major: int) -> str:
@@ -291,6 +294,13 @@ def test_a_server_takes_the_proposed_file_and_its_removal_restores_all(
     done = pgdyno("settings", *where, "--ram", "2GB", "--cores", "2", "--conf", proposed)
     assert done.code == 0, done.err
     text = proposed.read_text()
+    known = "SELECT 'lz4' = ANY(enumvals) FROM pg_settings WHERE name = 'wal_compression'"
+    sign = "" if scalar(target, known) else "# "
+    assert f"\n{sign}wal_compression = 'lz4'" in text, "the server says which values it has"
+    assert "shared_buffers stays " in text or "\nshared_buffers = " in text
+    assert all(
+        int(size) < 1000 or int(size) % 256 == 0 for size in re.findall(r"'(\d+)[kMG]B'", text)
+    )
     values = dict(re.findall(r"^(\w+) = '(.*)'$", text, re.MULTILINE))
     assert len(values) > 3
     assert "# Undo: remove that line" in text
@@ -372,10 +382,18 @@ def test_a_file_and_a_server_are_refused_together(pgdyno: Command, tmp_path: Pat
     assert (done.code, "a server was named as well" in done.error) == (1, True)
 
 
-def test_the_error_without_server_and_file_names_the_next_step(pgdyno: Command) -> None:
-    done = pgdyno("settings")
-    assert done.code == 1
-    assert "--file postgresql.conf" in done.error
+def test_without_a_server_there_are_settings_for_this_host(pgdyno: Command) -> None:
+    done = pgdyno("settings", "--conf")
+    assert done.code == 0, done.err
+    assert done.out.startswith("# pgdyno settings of a new PostgreSQL 18 on this host: RAM ")
+    assert "\nshared_buffers = '" in done.out
+    older = pgdyno("settings", "--pg-version", "15", "--ram", "16GB", "--json").document
+    shared = next(own for own in older["settings"] if own["name"] == "shared_buffers")
+    assert (older["target"], shared["rules"]["pgtune"]["value"]) == (
+        "a new PostgreSQL 15 on this host",
+        "4GB",
+    )
+    assert pgdyno("settings", "--ssh", "db1").code == 1
 
 
 def test_every_statement_can_be_printed(pgdyno: Command) -> None:

@@ -27,7 +27,7 @@ from pgdyno.server.placement import LAST_PLACE
 from pgdyno.server.system_settings import not_alterable
 from pgdyno.server.target import Target
 from pgdyno.settings.formula import Machine
-from pgdyno.settings.published import recommend, rule_set
+from pgdyno.settings.published import practical, recommend, rule_set
 from pgdyno.settings.rule import snapshot
 from pgdyno.settings.table import Risk
 from pgdyno.settings.value import amount, defaults_of, is_far, text_of
@@ -114,7 +114,7 @@ def rules_of(known: Known, names: Container[str], data_bytes: int | None = None)
     """Return the values that published rules have for these settings, and for this data."""
     settings = {}
     machine = replace(known.machine, database_bytes=data_bytes or known.machine.database_bytes)
-    for name, advice in recommend(rule_set("pgtune"), machine).items():
+    for name, advice in practical(recommend(rule_set("pgtune"), machine), machine).items():
         rule = snapshot(machine.major).get(name)
         if name not in names or rule is None or advice.text is None:
             continue
@@ -136,7 +136,7 @@ def formula_of(known: Known, data_bytes: int | None) -> dict[str, str]:
     return {
         name: text
         for name, text in advised
-        if known.now[name] != "-1" and is_far(rules[name], known.now[name], text)
+        if "-1" not in (known.now[name], text) and is_far(rules[name], known.now[name], text)
     }
 
 

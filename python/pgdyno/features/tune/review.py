@@ -14,7 +14,7 @@ from pgdyno.features.tune.memory import MemorySum, memory_sum
 from pgdyno.features.tune.server_settings import Reviewed, ServerSetting
 from pgdyno.quantities import format_bytes
 from pgdyno.settings.formula import Machine
-from pgdyno.settings.published import RULES, Recommended, recommend, rule_set
+from pgdyno.settings.published import RULES, Recommended, practical, recommend, rule_set
 from pgdyno.settings.rule import Needs, rule_of
 from pgdyno.settings.table import Entry, accepted_values, catalogue
 from pgdyno.settings.value import amount, is_far, text_of
@@ -90,7 +90,7 @@ class Explained:
         if self.entry is not None:
             return self.entry.meaning
         if self.present.description:
-            return f"{self.present.description}."
+            return f"{self.present.description.rstrip('.')}."
         if self.present.objection:
             return "Not a setting of this version, or a value that it refuses."
         accepted = accepted_values().get(self.name)
@@ -108,6 +108,8 @@ class Explained:
         recommended = self.rules.get(rules)
         # For max_connections a rule has only the assumption of its author.
         if recommended is None or recommended.text is None or self.name == "max_connections":
+            return False
+        if recommended.text == self.present.built_in and not self.present.is_set:
             return False
         return is_far(self.present.rule, self.present.value, recommended.text)
 
@@ -203,7 +205,7 @@ def _fitting(
             most_bytes = max(wal.free_bytes, 4 * _STEP_BYTES) // share
             most_bytes -= most_bytes % _STEP_BYTES
             _lower(fitting, name, partial(min, most_bytes), machine, room)
-    return fitting
+    return practical(fitting, machine)
 
 
 def _lower(

@@ -58,8 +58,11 @@ def proposals(review: Review) -> tuple[Proposed, ...]:
     for setting in review.against(_RULE):
         rule = setting.rules[_RULE]
         if setting.name not in proposed and rule.text is not None:
-            is_left = rule.text in _OF_LIBRARIES
-            why = f"PGTune: {rule.formula}" + ("; needs a build with it" if is_left else "")
+            is_known = not review.is_file and rule.text in setting.present.rule.values
+            is_left = rule.text in _OF_LIBRARIES and not is_known
+            why = f"{setting.meaning} PGTune: {rule.formula}"
+            built = "needs a server that was built" if review.is_file else "this server was built"
+            why += f"; {built} with{'' if review.is_file else 'out'} it" if is_left else ""
             proposed[setting.name] = Proposed(
                 setting.name, setting.present.value, rule.text, why, setting.needs, is_left
             )
@@ -84,14 +87,23 @@ def conf_of(review: Review, machine: str) -> str:
     )
     lines = [line for said in head for line in _comment(said)]
     assert lines[0].startswith(PROPOSED_BEGINS), "a later --conf may replace it"
+    named = {proposed.name for proposed in every}
+    for setting in review.known.values():
+        rule = setting.rules.get(_RULE)
+        if rule is not None and " lowered from " in rule.formula and setting.name not in named:
+            kept = f"{setting.name} stays {setting.present.value}; PGTune: {rule.formula}"
+            lines += ["", *_comment(kept)]
     return "\n".join([*lines, *(line for proposed in every for line in _lines(proposed))]) + "\n"
 
 
 def _lines(proposed: Proposed) -> Iterator[str]:
     yield ""
-    yield from _comment(f"was {proposed.old}; {NEEDS_WORDS[proposed.needs]}; {proposed.why}")
-    value = quoted(proposed.value) if proposed.value else "..."
-    yield f"{'# ' * proposed.is_left}{proposed.name} = {value}"
+    yield from _comment(
+        f"{proposed.name} was {proposed.old}; {NEEDS_WORDS[proposed.needs]}; {proposed.why}"
+    )
+    if proposed.needs != "new cluster":
+        value = quoted(proposed.value) if proposed.value else "..."
+        yield f"{'# ' * proposed.is_left}{proposed.name} = {value}"
 
 
 def _comment(said: str) -> Iterator[str]:

@@ -175,7 +175,8 @@ def _first_rows(review: Review) -> Iterator[tuple[str, str]]:
     said += " attention" + (f", {', '.join(bad)} first" if bad else "")
     yield (
         "answer",
-        f"{said}; {len(review.changed)} of {review.total_count} differ from the defaults",
+        f"{said}; {len(review.changed)} of {review.total_count} differ from the defaults,"
+        " without names, paths and languages",
     )
     ready = [proposed for proposed in proposals(review) if not proposed.is_left]
     if ready:

@@ -99,9 +99,10 @@ def read_live(
     return _reviewed(examined.target, facts, settings)
 
 
-def read_file(path: Path, major: int, facts: CheckFacts) -> Reviewed:
+def read_file(path: Path, major: int, facts: CheckFacts, *, target: str = "") -> Reviewed:
     """Return a postgresql.conf as a server of this version would take it.
 
+    Args: target, what is reviewed, in words.
     Raises: SpecError with file and line for what the server could not read.
     """
     rules = {name: as_initdb_leaves(rule) for name, rule in snapshot(major).items()}
@@ -114,8 +115,8 @@ def read_file(path: Path, major: int, facts: CheckFacts) -> Reviewed:
         before = settings.get(name)
         if before is None or not before.objection:
             settings[name] = _in_file(line, rules.get(name), major)
-    host = f"{path.name}, as PostgreSQL {major} would take it"
-    return _reviewed(host, facts, settings, major=major)
+    target = target or f"{path.name}, as PostgreSQL {major} would take it"
+    return _reviewed(target, facts, settings, major=major)
 
 
 def _in_file(line: ConfLine, rule: SettingRule | None, major: int) -> ServerSetting:

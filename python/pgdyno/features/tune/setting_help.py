@@ -26,9 +26,10 @@ def about(word: str) -> str:
     return f"```\n{text}\n```\n\n{more}\n"
 
 
-def as_new(facts: CheckFacts) -> Reviewed:
-    """Return the settings of a new server of the newest version."""
-    return read_file(Path(os.devnull), MAJORS[-1], facts)
+def as_new(facts: CheckFacts, major: int = MAJORS[-1]) -> Reviewed:
+    """Return the settings of a new server, on this host if the facts are of a host."""
+    here = f"a new PostgreSQL {major}" + (" on this host" if facts.host is not None else "")
+    return read_file(Path(os.devnull), major, facts, target=here)
 
 
 def explained(reviewed: Review, name: str, width: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgdyno.features.doctor.check import check
 from pgdyno.features.doctor.check_facts import CheckFacts, system_bytes
 from pgdyno.features.doctor.finding import Judgement, Unknown, bad, good, warn
-from pgdyno.quantities import format_bytes, percent
+from pgdyno.quantities import format_bytes, percent, written_bytes
 
 _MB = 1 << 20
 # One statement may have several sorts and hashes. So each session has this many times work_mem.
@@ -124,7 +124,7 @@ def maintenance_memory(facts: CheckFacts) -> Judgement:
     )
     if each_bytes <= ram_bytes // 4 and total_bytes <= ram_bytes:
         return good(seen)
-    new_mb = max(64, min(8 << 10, ram_bytes // 16 // _MB))
+    new_mb = max(64, min(8 << 10, written_bytes(ram_bytes // 16) // _MB))
     mend = f"ALTER SYSTEM SET maintenance_work_mem = '{new_mb}MB'"
     is_bad = each_bytes > ram_bytes // 2 or total_bytes > 2 * ram_bytes
     return bad(seen, mend) if is_bad else warn(seen, mend)
@@ -142,7 +142,7 @@ def shared_buffers(facts: CheckFacts) -> Judgement:
     size_bytes, ram_bytes = facts.on_server().size_bytes("shared_buffers"), facts.memory_bytes()
     ratio, data_bytes = size_bytes / ram_bytes, facts.data_bytes
     seen = f"{format_bytes(size_bytes)} = {percent(ratio)} of {format_bytes(ram_bytes)}"
-    new_mb = buffers_fitting(ram_bytes // 4, data_bytes) // _MB
+    new_mb = buffers_fitting(written_bytes(ram_bytes // 4), data_bytes) // _MB
     mend = f"ALTER SYSTEM SET shared_buffers = '{new_mb}MB' (restart)"
     if ratio > 0.8:
         return bad(seen, mend)
@@ -170,7 +170,7 @@ def effective_cache_size(facts: CheckFacts) -> Judgement:
     believed_bytes, ram_bytes = server.size_bytes("effective_cache_size"), facts.memory_bytes()
     shared_bytes = server.size_bytes("shared_buffers")
     seen = f"{format_bytes(believed_bytes)}, memory {format_bytes(ram_bytes)}"
-    mend = f"ALTER SYSTEM SET effective_cache_size = '{ram_bytes * 3 // 4 // _MB}MB'"
+    mend = f"ALTER SYSTEM SET effective_cache_size = '{written_bytes(ram_bytes * 3 // 4) // _MB}MB'"
     if believed_bytes > ram_bytes:
         return warn(f"{seen}: more than the host has", mend)
     if believed_bytes < shared_bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from pgdyno.user_file import TEXT_MAX_BYTES, read_bytes
 if wanted.body(__name__):
     from pgdyno.cli.from_options import host_command_of, server_named
     from pgdyno.features.doctor.check_facts import CheckFacts
-    from pgdyno.features.doctor.examine import Subject
+    from pgdyno.features.doctor.examine import Subject, examine
     from pgdyno.features.doctor.finding import Verdict
     from pgdyno.features.doctor.peak import peak_seen
     from pgdyno.features.doctor.verbs.doctor import sql_text
@@ -37,6 +38,7 @@ if wanted.body(__name__):
     )
     from pgdyno.features.tune.server_settings import SETTINGS_SQL, Reviewed, read_file, read_live
     from pgdyno.features.tune.setting_help import as_new, explained
+    from pgdyno.server.conninfo import Resolved
     from pgdyno.server.placement import LAST_PLACE
     from pgdyno.settings.formula import Machine
     from pgdyno.store.experiment import Store
@@ -52,7 +54,7 @@ _FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}
     Server
     --file (conf_file) CONF *  Check this postgresql.conf instead of a server.
     --pg-version (file_version) {"|".join(map(str, MAJORS))} ={MAJORS[-1]} *
-        PostgreSQL version that --file is for (default {MAJORS[-1]}).
+        PostgreSQL version of --file, or of a new server (default {MAJORS[-1]}).
     Machine
     --ram SIZE *  Memory of the server's host, such as 28GB.
     --cores N:1..  CPU cores of the server's host.
@@ -75,8 +77,9 @@ _FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}
 @options.conf_option
 @options.json_option
 def command(**given: Any) -> int:
-    """Explain and check the settings of a server, or of a postgresql.conf.
+    """Explain and check the settings of a server, of a postgresql.conf, or for this host.
 
+    Without a server and --file, it proposes settings for a new server on this host.
     Prints the settings that differ from the defaults, the settings that contradict each other,
     weaken durability or do not fit the machine, and how much memory all of them allow. Only reads.
     """
@@ -84,14 +87,15 @@ def command(**given: Any) -> int:
         refuse_beside_print_sql(given)
         output.data(f"{sql_text()}\n\n-- all settings, PostgreSQL 10 and later\n{SETTINGS_SQL};")
         return 0
-    _refuse_unused(given)
+    resolved = server_named(given)
+    _refuse_unused(given, has_server=resolved is not None)
     if given["explain"] == "":
         raise SpecError(
             "--explain names no setting.", hint="name a setting, such as --explain work_mem"
         )
-    reviewed = _reviewed(given)
+    reviewed = _reviewed(given, resolved)
     machine = _machine_of(reviewed, given)
-    reviewed_settings = review(reviewed, machine, is_file=given["conf_file"] is not None)
+    reviewed_settings = review(reviewed, machine, is_file=resolved is None)
     if given["explain"]:
         output.data(explained(reviewed_settings, given["explain"], output.width()))
         return 0
@@ -119,7 +123,7 @@ def command(**given: Any) -> int:
     return EXIT_CHECK_FAILED
 
 
-def _refuse_unused(given: dict[str, Any]) -> None:
+def _refuse_unused(given: dict[str, Any], *, has_server: bool) -> None:
     """Raise SpecError for options that change nothing together with the others."""
     hint = "use one of the two"
     if given["explain"]:
@@ -130,11 +134,11 @@ def _refuse_unused(given: dict[str, Any]) -> None:
         _refuse_to_replace(Path(given["conf_to"]))
     if given["rules"]:
         refuse_without_effect(given, ["show_all"], "--rules prints published values", hint)
-    if given["conf_file"] is None:
-        because = "a server has its own version"
-        refuse_without_effect(given, ["file_version"], because, "use it with --file")
+    if has_server:
+        refuse_without_effect(given, ["conf_file"], "a server was named as well", hint)
+        refuse_without_effect(given, ["file_version"], "a server has its own version", hint)
     else:
-        because = "--file names a file, and no server is read"
+        because = "no server is read"
         refuse_without_effect(given, ["ssh", "host_shell", "store"], because, hint)
 
 
@@ -150,33 +154,26 @@ def _refuse_to_replace(path: Path) -> None:
         )
 
 
-def _reviewed(given: dict[str, Any]) -> Reviewed:
-    """Return the settings of the named server or file."""
+def _reviewed(given: dict[str, Any], resolved: Resolved | None) -> Reviewed:
+    """Return the settings of the server, of the named file, or of a new server on this host."""
     ram_bytes = size_bytes(given["ram"], what="--ram") if given["ram"] else None
     data_bytes = size_bytes(given["size"], what="--size") if given["size"] else None
     known = {"known_cores": given["cores"], "known_bytes": data_bytes}
+    major, folder = int(given["file_version"]), Path(os.environ.get("PGDYNO_DATA") or LAST_PLACE)
+    facts = CheckFacts(ram_bytes=ram_bytes, **known)
     if given["conf_file"] is not None:
-        if server_named(given) is not None:
-            raise SpecError(
-                "--file is for a postgresql.conf, but a server was named as well.",
-                hint="remove one of the two",
-            )
-        facts = CheckFacts(ram_bytes=ram_bytes, **known)
-        return read_file(given["conf_file"], int(given["file_version"]), facts)
-    resolved = server_named(given)
-    if resolved is None and given["explain"]:  # As a new server of the newest version has it.
-        return as_new(CheckFacts(ram_bytes=ram_bytes, **known))
+        return read_file(given["conf_file"], major, facts)
+    if resolved is None and given["explain"]:  # As a new server has it.
+        return as_new(facts, major)
     if resolved is None:
-        raise SpecError(
-            "No server was named.",
-            hint="name it with -h, -d or a conninfo, or check a file with --file postgresql.conf",
-        )
+        seen = examine(Subject(target=None, folder=folder, ram_bytes=ram_bytes, verb="settings"))
+        return as_new(replace(seen.facts, **known), major)
     for warning in resolved.notes:
         output.warning(warning.message, warning.hint)
     return read_live(
         Subject(
             target=resolved.target,
-            folder=Path(os.environ.get("PGDYNO_DATA") or LAST_PLACE),
+            folder=folder,
             ram_bytes=ram_bytes,
             peak=peak_seen(Store.default(given["store"]), resolved.target),
             verb="settings",
