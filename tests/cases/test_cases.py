@@ -66,7 +66,7 @@ def test_a_configuration_is_taken_as_the_server_takes_it(
     named = [line.split()[0] for line in path.read_text().splitlines()]
     with ThreadPoolExecutor(2) as pool:
         servers = dict(zip(named, pool.map(judged, named), strict=True))
-    assert {name: settings[name].raw for name in named} == servers
+    assert {name: settings[name].text for name in named} == servers
 
 
 def objections_to(path: Path, major: int) -> list[str]:

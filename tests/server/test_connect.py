@@ -245,7 +245,7 @@ def test_own_statements_are_never_compiled_and_jit_is_shown_as_the_load_has_it()
             assert connection.execute("SHOW jit").fetchone() == ("off",)
             facts = server_facts.collect(connection, cluster.target)
             assert connection.execute("SHOW jit").fetchone() == ("off",)
-            assert live_settings(connection, ["jit"])["jit"].value == "on"
+            assert live_settings(connection, ["jit"])["jit"].show == "on"
         assert facts.settings["jit"] == "on"
         assert "conf" in facts.setting_sources["jit"], "its source is shown, too"
 

@@ -109,7 +109,7 @@ def read(path: Path, name: str, text: str, major: int) -> str | None:
         setting = read_file(path, major, CheckFacts()).settings[name.lower()]
     except SpecError:
         return None
-    return None if setting.objection else setting.raw
+    return None if setting.objection else setting.text
 
 
 @pytest.mark.pg
@@ -192,7 +192,7 @@ def read_or_none(path: Path, text: str, major: int) -> str | None:
     except SpecError:
         return None
     refused = any(setting.objection for setting in settings.values())
-    return None if refused else settings["work_mem"].raw
+    return None if refused else settings["work_mem"].text
 
 
 def test_a_byte_that_is_not_utf_8_is_read_as_the_server_reads_it(tmp_path: Path) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pgdyno.errors import ServerError, SpecError
+from pgdyno.quantities import format_bytes
 from pgdyno.server.connect import Connection
-from pgdyno.settings.rule import SettingRule
-from pgdyno.settings.value import as_boolean, current_word, in_units
+from pgdyno.settings.rule import SettingRule, as_initdb_leaves, unit_amount
+from pgdyno.settings.value import as_boolean, current_word, in_units, written
 
 # Settings by which pgdyno finds and protects a scratch cluster; a variant may not change them.
 RESERVED = frozenset(
@@ -42,15 +44,6 @@ class Mismatch:
     def __str__(self) -> str:
         seen = "no such setting" if self.seen is None else repr(self.seen)
         return f"{self.name}: requested {self.wanted!r}, found {seen}"
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    setting: str
-    unit: str | None
-    vartype: str
-    enumvals: tuple[str, ...]
-    source: str
 
 
 def checked(settings: Mapping[str, str]) -> dict[str, str]:
@@ -100,34 +93,106 @@ def source_text(source: str, file: str | None, line: int | None) -> str:
     return f"{file} line {line}{by}"
 
 
-@dataclass(frozen=True, slots=True)
-class LiveSetting:
-    """A setting of a running server. Example: "4MB" of work_mem, context "user".
+# What new sessions of this role and database get: pgdyno's own sessions set a few of them.
+SETTINGS_SQL = (
+    "SELECT name, vartype, context, coalesce(unit, ''), coalesce(min_val, ''),"
+    " coalesce(max_val, ''), coalesce(enumvals, '{}'), coalesce(boot_val, ''),"
+    " coalesce(reset_val, setting, ''),"
+    " CASE source WHEN 'session' THEN reset_val ELSE current_setting(name, true) END, source,"
+    " sourcefile, sourceline, pending_restart, short_desc FROM pg_catalog.pg_settings"
+)
+_NOT_SET = ("default", "override", "client")
+# Folders and languages differ on each server.
+_PLACE = re.compile(
+    r"lc_\w+|timezone|log_timezone|datestyle|default_text_search_config|.*_file|.*_director(y|ies)"
+    r"|.*_directory|port|listen_addresses|cluster_name|unix_socket_\w+|ssl.*|application_name"
+    r"|client_encoding|server_\w+|in_hot_standby|transaction_\w+|krb_\w+|dynamic_library_path"
+)
+_SECRET = re.compile(r"conninfo|password|passphrase|command")
 
-    Args: value, as SHOW prints it; context and is_pending, as in pg_settings.
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting of a server, or of a postgresql.conf, as new sessions get it.
+
+    Args: text, as pg_settings has it, in units of `rule`: "16384" of shared_buffers; `show`, as
+    SHOW prints it: "128MB", or as a file has it where the server refuses it; `source`, as in
+    pg_settings; `place`, where the value comes from in words; `objection`, why the server refuses
+    the value, "" if it does not; `description`, the server's.
     """
 
-    name: str
-    value: str
-    context: str
-    is_pending: bool
+    rule: SettingRule
+    text: str
+    show: str = ""
+    source: str = "default"
+    place: str = ""
+    is_pending: bool = False
+    description: str = ""
+    objection: str = ""
+
+    @property
+    def is_secret(self) -> bool:
+        """Return whether the value may hold a secret; a number or a word out of a list does not."""
+        is_text = self.rule.vartype == "string"
+        return "." in self.rule.name or (is_text and _SECRET.search(self.rule.name) is not None)
+
+    @property
+    def value(self) -> str:
+        """Return the value as postgresql.conf has it; "(not shown)" if it may hold a secret."""
+        if self.objection:
+            return self.show
+        return "(not shown)" if self.is_secret and self.text else written(self.rule, self.text)
+
+    @property
+    def built_in(self) -> str:
+        """Return PostgreSQL's default as postgresql.conf has it."""
+        return written(self.rule, self.rule.built_in)
+
+    @property
+    def is_set(self) -> bool:
+        """Return whether somebody set the value: in a file, or for a role or a database."""
+        return self.source not in _NOT_SET and self.rule.context != "internal"
+
+    @property
+    def is_changed(self) -> bool:
+        """Return whether the value differs from PostgreSQL's default."""
+        is_place = _PLACE.fullmatch(self.rule.name.lower()) is not None
+        return self.is_set and self.value != self.built_in and not is_place
+
+    @property
+    def shown(self) -> str:
+        """Return the value with its unit, as text for a reader: "128 MB"."""
+        amount, kind = unit_amount(self.rule.unit)
+        if kind == "bytes" and not self.text.startswith("-"):
+            return format_bytes(int(self.text) * int(amount))
+        return "(not shown)" if self.is_secret else f"{self.text} {self.rule.unit}".rstrip()
 
 
-def live_settings(connection: Connection, names: Iterable[str]) -> dict[str, LiveSetting]:
+def settings_in(rows: Iterable[Sequence[Any]]) -> dict[str, Setting]:
+    """Return the settings by name in lower case. Args: rows, the answer to SETTINGS_SQL."""
+    settings = {}
+    for name, kind, context, unit, low, high, values, built_in, text, show, *rest in rows:
+        source, file, line, is_pending, description = rest
+        rule = SettingRule(name, kind, context, unit, low, high, tuple(values), built_in)
+        if name == "max_stack_depth":
+            rule = as_initdb_leaves(rule)
+        place = source_text(source, file, line)
+        settings[str(name).lower()] = Setting(
+            rule, text, show or "", source, place, bool(is_pending), description
+        )
+    return settings
+
+
+def live_settings(connection: Connection, names: Iterable[str]) -> dict[str, Setting]:
     """Return these settings by their names in lower case; unknown names are left out."""
-    rows = connection.execute(
-        # Not as our own session has set it.
-        "SELECT name, CASE source WHEN 'session' THEN reset_val ELSE current_setting(name) END,"
-        " context, pending_restart FROM pg_settings"
-        " WHERE lower(name) = ANY(%s) ORDER BY name",
-        [sorted({name.lower() for name in names})],
-    ).fetchall()
-    return {str(name).lower(): LiveSetting(str(name), *others) for name, *others in rows}
+    asked = f"{SETTINGS_SQL} WHERE lower(name) = ANY(%s) ORDER BY name"
+    rows = connection.execute(asked, [sorted({name.lower() for name in names})])
+    return settings_in(rows.fetchall())
 
 
 def contexts(connection: Connection, names: Iterable[str]) -> dict[str, str]:
     """Return pg_settings.context of each setting: whether a change needs a reload, a restart ..."""
-    return {name: live.context for name, live in live_settings(connection, names).items()}
+    return {name: live.rule.context for name, live in live_settings(connection, names).items()}
 
 
 def first_refused(connection: Connection) -> tuple[str, str, str] | None:
@@ -155,24 +220,18 @@ def read_back(connection: Connection, wanted: Mapping[str, str]) -> list[Mismatc
     Limits: if a value lets the server choose (-1, default), or is a spelling of an enum that
     pg_settings does not list, every value counts as wanted.
     """
-    rows = connection.execute(
-        # Our own sessions set a few of them. What they began with is what the load gets.
-        "SELECT name, coalesce(reset_val, setting), unit, vartype, enumvals, source"
-        " FROM pg_settings"
-        " WHERE lower(name) = ANY(%s)",
-        [[name.lower() for name in wanted]],
-    ).fetchall()
-    shown = {
-        str(name).lower(): _Shown(setting, unit, vartype, tuple(enumvals or ()), source)
-        for name, setting, unit, vartype, enumvals, source in rows
-    }
+    present = live_settings(connection, wanted)
     result = []
     for name, value in wanted.items():
-        seen = shown.get(name.lower())
+        seen = present.get(name.lower())
         asked = value.strip().lower()
         same = _SAME.get((name.lower(), asked), asked)
-        if seen is None or not (_is_same(value.strip(), seen) or same == seen.setting):
-            text = None if seen is None else seen.setting + (f" x {seen.unit}" if seen.unit else "")
+        if seen is None or not (_is_same(value.strip(), seen) or same == seen.text):
+            text = (
+                None
+                if seen is None
+                else seen.text + (f" x {seen.rule.unit}" if seen.rule.unit else "")
+            )
             result.append(Mismatch(name, value, text))
     return result
 
@@ -187,19 +246,19 @@ def require(connection: Connection, wanted: Mapping[str, str]) -> None:
         )
 
 
-def _is_same(wanted: str, seen: _Shown) -> bool:
-    if wanted.lower() == seen.setting.lower() or wanted.lower() == "default":
+def _is_same(wanted: str, seen: Setting) -> bool:
+    rule = seen.rule
+    if wanted.lower() == seen.text.lower() or wanted.lower() == "default":
         return True
-    rule = SettingRule("", seen.vartype, "", seen.unit or "", "", "", seen.enumvals, "")
-    if seen.vartype == "bool":
-        return as_boolean(wanted) is (seen.setting == "on")
-    if seen.vartype == "enum":
-        is_listed = current_word(wanted, rule) in seen.enumvals
-        is_same = current_word(wanted, rule) == seen.setting
+    if rule.vartype == "bool":
+        return as_boolean(wanted) is (seen.text == "on")
+    if rule.vartype == "enum":
+        is_same = current_word(wanted, rule) == seen.text
+        is_listed = current_word(wanted, rule) in rule.values
         return is_same or (not is_listed and seen.source != "default")
-    if seen.vartype in ("integer", "real"):
+    if rule.is_number:
         number = in_units(wanted, rule)
         # The server prints a real number with few digits.
-        shown = float(seen.setting)
+        shown = float(seen.text)
         return number is not None and (number == -1 or abs(number - shown) <= abs(shown) * 1e-5)
     return False

@@ -36,7 +36,8 @@ _TABLE_SQL = (
     " (SELECT atttypid = 'int8'::regtype FROM pg_attribute"
     " WHERE attrelid = 'pgbench_accounts'::regclass AND attname = 'aid'),"
     " current_setting('block_size')::int, current_setting('data_checksums') = 'on',"
-    " (SELECT setting::int FROM pg_settings WHERE name = 'segment_size')"
+    " (pg_size_bytes(current_setting('segment_size'))"
+    " / current_setting('block_size')::int)::int"
 )
 Told = Callable[[float], None]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, LiteralString
 
 from pgdyno.quantities import counted, format_bytes
-from pgdyno.server.configuration import source_text
+from pgdyno.server.configuration import SETTINGS_SQL, settings_in
 from pgdyno.server.connect import Connection
 from pgdyno.server.dataset import Dataset, inspect
 from pgdyno.server.dataset_kind import DatasetKind
@@ -262,21 +262,17 @@ def _settings(connection: Connection) -> tuple[dict[str, str], dict[str, str]]:
     Values of unknown (extension) settings are left out: they may hold secrets.
     """
     with connection.showing_jit():
-        rows = connection.execute(
-            "SELECT name, current_setting(name, true), source, sourcefile, sourceline"
-            " FROM pg_settings WHERE name = ANY(%s)"
-            " OR name IN ('server_version', 'data_directory')"
-            " OR (source NOT IN ('default', 'client', 'session')"
-            "     AND category <> 'Customized Options'"
-            "     AND name !~ 'conninfo|password|command|passphrase')",
-            [list(ALWAYS_KEPT)],
-        ).fetchall()
-    known = [
-        (str(name), str(value), source_text(str(source), file, line))
-        for name, value, source, file, line in rows
-        if value is not None
-    ]
-    return {name: value for name, value, _ in known}, {name: how for name, _, how in known}
+        settings = settings_in(connection.execute(SETTINGS_SQL).fetchall())
+    known = {
+        setting.rule.name: setting
+        for name, setting in settings.items()
+        if name in (*ALWAYS_KEPT, "server_version", "data_directory")
+        or (setting.source not in ("default", "client", "session") and not setting.is_secret)
+    }
+    return (
+        {name: setting.show for name, setting in known.items()},
+        {name: setting.place for name, setting in known.items()},
+    )
 
 
 def is_backend_here(pid: int, target: Target) -> bool:

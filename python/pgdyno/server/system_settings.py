@@ -20,7 +20,7 @@ from pgdyno.clock import monotonic_ns
 from pgdyno.errors import PgdynoError, ServerError
 from pgdyno.process import signals
 from pgdyno.server import configuration
-from pgdyno.server.configuration import LiveSetting, live_settings
+from pgdyno.server.configuration import Setting, live_settings
 from pgdyno.server.connect import Connection, connect, was_given_up
 from pgdyno.server.target import Target
 from pgdyno.server.user_command import COMMAND_TIMEOUT_S, run_command
@@ -85,9 +85,9 @@ class SystemSettings:
 
     def values(self, names: Iterable[str]) -> dict[str, str]:
         """Return the values that the running server uses; unknown names are left out."""
-        return {name: live.value for name, live in self._live(names).items()}
+        return {name: live.show for name, live in self._live(names).items()}
 
-    def _live(self, names: Iterable[str]) -> dict[str, LiveSetting]:
+    def _live(self, names: Iterable[str]) -> dict[str, Setting]:
         with connect(self.admin, verb=self.verb) as connection:
             return live_settings(connection, names)
 
@@ -209,7 +209,7 @@ class SystemSettings:
         deadline_ns = monotonic_ns() + int(_RELOAD_S * 1e9)
         while values and not self._is_as_before(entries, values):
             is_other = any(
-                live.context == "postmaster" and values[name] != live.value
+                live.rule.needs == "restart" and values[name] != live.show
                 for name, live in self._live(values).items()
             )
             if is_other or monotonic_ns() > deadline_ns:
@@ -219,7 +219,7 @@ class SystemSettings:
 
     def _awaiting_restart(self, names: Iterable[str]) -> list[str]:
         lives = self._live(names).values()
-        return [f"{live.name} = {live.value}" for live in lives if live.is_pending]
+        return [f"{live.rule.name} = {live.show}" for live in lives if live.is_pending]
 
     def _not_in_effect(self, entries: Entries) -> str:
         """Return a further sentence: the remaining steps after a failed restart."""

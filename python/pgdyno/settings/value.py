@@ -125,7 +125,7 @@ def text_of(rule: SettingRule, value: Value) -> str:
     return _with_unit(units * size, _SIZES if kind == "bytes" else _TIMES_MS)
 
 
-def shown(rule: SettingRule, raw: str) -> str:
+def written(rule: SettingRule, raw: str) -> str:
     """Return a value of pg_settings, which is in units of the rule, as postgresql.conf has it."""
     try:
         number = float(raw)
@@ -140,7 +140,7 @@ def shown(rule: SettingRule, raw: str) -> str:
 def defaults_of(major: int) -> dict[str, str]:
     """Return setting -> default value, for every setting of this version."""
     rules = (as_initdb_leaves(rule) for rule in snapshot(major).values())
-    return {rule.name.lower(): shown(rule, rule.built_in) for rule in rules}
+    return {rule.name.lower(): written(rule, rule.built_in) for rule in rules}
 
 
 def current_word(text: str, rule: SettingRule) -> str:

@@ -9,9 +9,11 @@ from typing import Any
 from pgdyno.features.doctor.check_facts import CheckFacts, PeakActive
 from pgdyno.features.doctor.flush import FlushTimes
 from pgdyno.features.doctor.host_facts import HostState, Window
-from pgdyno.features.doctor.server_seen import ServerSeen, Setting
+from pgdyno.features.doctor.server_seen import ServerSeen
 from pgdyno.features.doctor.storage_facts import Disk, StoragePlace
 from pgdyno.observe.device.health import Health
+from pgdyno.server.configuration import Setting
+from pgdyno.settings.rule import SettingRule
 
 GB = 1 << 30
 MB = 1 << 20
@@ -125,12 +127,13 @@ def server(settings: dict[str, str] | None = None, **answers: tuple[Any, ...] | 
     """Return the server with some settings ("64 MB") and answers changed; None takes one away."""
     given = {**SETTINGS, **(settings or {})}
     kept = {name: answer for name, answer in {**ANSWERS, **answers}.items() if answer is not None}
-    return ServerSeen(17, {name: _setting(text) for name, text in given.items()}, kept)
+    return ServerSeen(17, {name: setting(text) for name, text in given.items()}, kept)
 
 
-def _setting(text: str) -> Setting:
+def setting(text: str) -> Setting:
     value, _, unit = text.partition(" ")
-    return Setting(value.removesuffix("!"), unit, value.endswith("!"))
+    rule = SettingRule("", "string", "sighup", unit, "", "", (), "")
+    return Setting(rule, value.removesuffix("!"), is_pending=value.endswith("!"))
 
 
 def facts(**changes: Any) -> CheckFacts:

@@ -13,7 +13,7 @@ from pgdyno.settings.formula import FactMissing, Machine, evaluate, number
 from pgdyno.settings.objection import object_to
 from pgdyno.settings.rule import MAJORS, rule_of, snapshot
 from pgdyno.settings.table import EVIDENCE, RISKS, Entry, catalogue
-from pgdyno.settings.value import amount, shown, text_of
+from pgdyno.settings.value import amount, text_of, written
 
 GB, MB = 1 << 30, 1 << 20
 # Machines from a small virtual one to a large server; memory, cores.
@@ -103,8 +103,8 @@ def test_amounts_and_texts_are_inverse() -> None:
     assert text_of(rules["work_mem"], 1.0) == "64kB"
     assert text_of(rules["checkpoint_timeout"], 900_000.0) == "15min"
     assert text_of(rules["random_page_cost"], 1.1) == "1.1"
-    assert shown(rules["max_wal_size"], "1024") == "1GB"
-    assert shown(rules["wal_buffers"], "-1") == "-1"
+    assert written(rules["max_wal_size"], "1024") == "1GB"
+    assert written(rules["wal_buffers"], "-1") == "-1"
 
 
 @pytest.mark.parametrize(

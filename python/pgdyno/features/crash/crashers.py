@@ -249,7 +249,7 @@ def _settings(request: CrashRequest, control: Mapping[str, str]) -> dict[str, st
 
 
 def _facts(connection: Connection, line: str) -> dict[str, Any]:
-    settings = {live.name: live.value for live in live_settings(connection, _FACTS).values()}
+    settings = {live.rule.name: live.show for live in live_settings(connection, _FACTS).values()}
     version = importlib.metadata.version("pgdyno")
     return {"target_line": line, "settings": settings, "pgdyno": version}
 

@@ -75,9 +75,11 @@ class CheckFacts:
         return self.host
 
     def source_of(self, setting: str) -> str:
-        """Return the source of a setting's value, "" if not known."""
+        """Return the source of a setting's value, "" for PostgreSQL's default, or if not known."""
         known = self.server.settings.get(setting) if self.server is not None else None
-        return known.source if known is not None else ""
+        if known is None or known.source in ("default", "session", "override"):
+            return ""
+        return known.place
 
     def on_server(self) -> ServerSeen:
         """Return the server's facts. Raises: Unknown if no server was named."""

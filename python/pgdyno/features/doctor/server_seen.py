@@ -12,33 +12,10 @@ from pgdyno.features.doctor.finding import Unknown
 from pgdyno.features.doctor.server_sql import SQL
 from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.sql_collector import pick
-from pgdyno.quantities import format_bytes
-from pgdyno.server.configuration import source_text
+from pgdyno.server.configuration import Setting, settings_in
 from pgdyno.settings.rule import unit_amount
 
 LOOK_PAUSE_S = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One row of pg_settings; `unit` is "" for settings without unit.
-
-    `source`: where the value comes from; "" for PostgreSQL's default, or if this session has set
-    another value, which hides the source.
-    """
-
-    text: str
-    unit: str = ""
-    is_pending: bool = False
-    source: str = ""
-
-    @property
-    def shown(self) -> str:
-        """Return the value with its unit, as text for a reader."""
-        amount, kind = unit_amount(self.unit)
-        if kind == "bytes" and not self.text.startswith("-"):
-            return format_bytes(int(self.text) * int(amount))
-        return f"{self.text} {self.unit}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +79,11 @@ class ServerSeen:
 
     def size_bytes(self, name: str) -> int:
         """Return the bytes of a setting that is a size."""
-        return int(self.number(name)) * int(unit_amount(self.settings[name].unit)[0])
+        return int(self.number(name)) * int(unit_amount(self.settings[name].rule.unit)[0])
 
     def duration_ms(self, name: str) -> float:
         """Return the ms of a setting that is a duration."""
-        return self.number(name) * unit_amount(self.settings[name].unit)[0]
+        return self.number(name) * unit_amount(self.settings[name].rule.unit)[0]
 
 
 def read_server(session: ServerSession) -> ServerSeen:
@@ -130,17 +107,8 @@ def read_server(session: ServerSession) -> ServerSeen:
 
 
 def read_settings(session: ServerSession) -> dict[str, Setting]:
-    """Return the settings that checks use, and those that wait for a restart."""
-    rows = session.fetch(pick("settings", SQL["settings"], session.version))
-    return {
-        str(name): Setting(
-            str(text),
-            str(unit or ""),
-            bool(is_pending),
-            "" if source in ("default", "session", "override") else source_text(source, *place),
-        )
-        for name, text, unit, is_pending, source, *place in rows
-    }
+    """Return every setting that this role may see."""
+    return settings_in(session.fetch(pick("settings", SQL["settings"], session.version)))
 
 
 def ask(session: ServerSession, name: str) -> tuple[Any, ...]:

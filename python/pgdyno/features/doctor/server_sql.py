@@ -6,53 +6,9 @@ from collections.abc import Mapping
 
 from pgdyno.observe.session import PATIENCE_SQL, PID_SQL, SESSION_SQL
 from pgdyno.observe.sql.sql_collector import pick
+from pgdyno.server.configuration import SETTINGS_SQL
 from pgdyno.server.connect import FIRST_TEXT
 
-SETTINGS = (
-    "archive_mode",
-    "autovacuum",
-    "autovacuum_freeze_max_age",
-    "autovacuum_max_workers",
-    "checkpoint_completion_target",
-    "checkpoint_timeout",
-    "compute_query_id",
-    "data_checksums",
-    "data_directory",
-    "data_sync_retry",
-    "debug_assertions",
-    "effective_cache_size",
-    "fsync",
-    "full_page_writes",
-    "huge_pages",
-    "huge_pages_status",
-    "ignore_checksum_failure",
-    "log_checkpoints",
-    "log_min_duration_statement",
-    "log_statement",
-    "maintenance_work_mem",
-    "max_connections",
-    "max_parallel_workers",
-    "max_parallel_workers_per_gather",
-    "max_prepared_transactions",
-    "max_wal_size",
-    "max_worker_processes",
-    "random_page_cost",
-    "shared_buffers",
-    "shared_preload_libraries",
-    "superuser_reserved_connections",
-    "synchronous_commit",
-    "synchronous_standby_names",
-    "temp_buffers",
-    "track_activities",
-    "track_counts",
-    "track_io_timing",
-    "track_wal_io_timing",
-    "wal_level",
-    "wal_writer_delay",
-    "work_mem",
-    "zero_damaged_pages",
-)
-_LISTED = ", ".join(f"'{name}'" for name in SETTINGS)
 _IS_CLIENT = "backend_type = 'client backend' AND pid <> pg_backend_pid()"
 _IS_OTHERS = (
     f"{_IS_CLIENT} AND strpos(coalesce(application_name, ''), 'pgdyno/') <> 1"
@@ -103,12 +59,7 @@ def _running(command: str) -> str:
 
 
 SQL: Mapping[str, Mapping[int, str]] = {
-    "settings": {
-        # `reset_val` is the value in a new session of this role in this database. `setting` may be
-        # a value that this session has set.
-        10: "SELECT name, reset_val, unit, pending_restart, source, sourcefile, sourceline"
-        f" FROM pg_catalog.pg_settings WHERE pending_restart OR name IN ({_LISTED})"
-    },
+    "settings": {10: SETTINGS_SQL},
     "role": {
         10: _role(alter_system="r.rolsuper"),
         15: _role(

@@ -11,8 +11,9 @@ from pgdyno.features.doctor.checks.memory import buffers_fitting
 from pgdyno.features.doctor.finding import VERDICTS, Verdict
 from pgdyno.features.tune.contradictions import contradictions
 from pgdyno.features.tune.memory import MemorySum, memory_sum
-from pgdyno.features.tune.server_settings import Reviewed, ServerSetting
+from pgdyno.features.tune.server_settings import Reviewed
 from pgdyno.quantities import format_bytes
+from pgdyno.server.configuration import Setting
 from pgdyno.settings.formula import Machine
 from pgdyno.settings.published import RULES, Recommended, practical, recommend, rule_set
 from pgdyno.settings.rule import Needs, rule_of
@@ -79,7 +80,7 @@ class Explained:
     """One setting with all facts about it. `entry`: None if the catalogue does not have it."""
 
     name: str
-    present: ServerSetting
+    present: Setting
     entry: Entry | None
     needs: Needs
     rules: Mapping[str, Recommended]

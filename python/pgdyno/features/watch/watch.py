@@ -17,7 +17,7 @@ import tomli_w
 from pgdyno.clock import ClockPair, monotonic_ns, read_pair
 from pgdyno.errors import InterruptedByUser, PgdynoError, ServerError
 from pgdyno.features.doctor.examine import Examination, Subject, examine
-from pgdyno.features.doctor.server_seen import read_settings
+from pgdyno.features.doctor.server_seen import ServerSeen, read_settings
 from pgdyno.features.doctor.session import read_only
 from pgdyno.features.watch.document import Watched, document_of, utc
 from pgdyno.features.watch.incident import server_rules
@@ -51,6 +51,7 @@ from pgdyno.observe.session import ServerSession
 from pgdyno.process import signals
 from pgdyno.server.connect import connect
 from pgdyno.server.nodes import kinds_of, workers_of
+from pgdyno.server.server_facts import ALWAYS_KEPT
 from pgdyno.server.storage import free_bytes
 from pgdyno.server.target import Target
 from pgdyno.store.experiment import Store
@@ -298,9 +299,7 @@ def _keep_what_was_asked(
     folder.write_facts(
         {
             "target_line": examination.target,
-            "settings": {name: setting.shown for name, setting in server.settings.items()}
-            if server is not None
-            else {},
+            "settings": _settings_kept(server),
             "doctor": examination.as_document(),
             "doctor_command": _doctor_of(request.target),
         }
@@ -308,6 +307,16 @@ def _keep_what_was_asked(
     if request.note:
         folder.add_note(clock.now_ns(), request.note)
     return job
+
+
+def _settings_kept(server: ServerSeen | None) -> dict[str, str]:
+    """Return the settings that a reader looks for, and those that differ from the default."""
+    settings = server.settings if server is not None else {}
+    return {
+        name: setting.shown
+        for name, setting in settings.items()
+        if setting.is_changed or name in ALWAYS_KEPT
+    }
 
 
 def _doctor_of(target: Target) -> str:
@@ -327,7 +336,7 @@ def _settings_changed(target: Target, examination: Examination) -> list[dict[str
     return [
         {"name": name, "before": before[name].shown, "after": setting.shown}
         for name, setting in sorted(now.items())
-        if name in before and before[name].shown != setting.shown
+        if name in before and before[name].text != setting.text
     ]
 
 

@@ -36,7 +36,7 @@ if wanted.body(__name__):
         rules_text,
         text_of,
     )
-    from pgdyno.features.tune.server_settings import SETTINGS_SQL, Reviewed, read_file, read_live
+    from pgdyno.features.tune.server_settings import Reviewed, read_file, read_live
     from pgdyno.features.tune.setting_help import as_new, explained
     from pgdyno.server.conninfo import Resolved
     from pgdyno.server.placement import LAST_PLACE
@@ -85,7 +85,7 @@ def command(**given: Any) -> int:
     """
     if given["print_sql"]:
         refuse_beside_print_sql(given)
-        output.data(f"{sql_text()}\n\n-- all settings, PostgreSQL 10 and later\n{SETTINGS_SQL};")
+        output.data(sql_text())
         return 0
     resolved = server_named(given)
     _refuse_unused(given, has_server=resolved is not None)
