@@ -1,7 +1,7 @@
 """The table of designs: for each kind its spec model, planner, answer, and how it is shown.
 
 `[design] kind = ...` in a spec is a key of `DESIGNS`. `spec.designs.MODELS` has the same keys (a
-test checks this). ARCHITECTURE.md says how to add a design. The modules for pages and Markdown are
+test checks this). docs/adding.md says how to add a design. The modules for pages and Markdown are
 imported when they are first used, because importing them takes longer than making a page.
 """
 

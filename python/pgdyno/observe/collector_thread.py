@@ -226,10 +226,10 @@ class CollectorThread(threading.Thread):
                 ]
             return
         began_ns = self._clock.now_ns()
-        of_ns = self._session.before_sample(item.interval_ns) if self._session else 0
+        values_ns = self._session.before_sample(item.interval_ns) if self._session else 0
         rows = collector.sample(began_ns)
         # The values are from some moment between query and answer: take the middle.
-        samples.append(Sample(of_ns or (began_ns + self._clock.now_ns()) // 2, rows))
+        samples.append(Sample(values_ns or (began_ns + self._clock.now_ns()) // 2, rows))
         if item.interval_ns >= RARE_NS and isinstance(self._session, ServerSession):
             # An idle session reports its transactions 10 s late: they would look foreign.
             self._session.report_transactions()

@@ -1,7 +1,7 @@
 """The blocks of an answer: one description that text, page, Markdown and JSON draw alike.
 
 One function of a verb or a program returns the blocks in the order of reading. `block_text.py`,
-`block_page.py` and `markdown.py` draw them; `keys_of` is the part of the JSON document.
+`html.py` and `markdown.py` draw them; `keys_of` is the part of the JSON document.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What pgdyno must know about a kind of dataset: its tables, sizes, marks and options.
 
-The engine makes the rows. `dataset_kinds.KINDS` lists the kinds, and ARCHITECTURE.md says how to
-add one.
+The engine makes the rows. `dataset_kinds.KINDS` lists the kinds, and docs/adding.md says how to add
+one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The table of the kinds of datasets, and how much space each needs.
 
 How to add one: a class, a line in `KINDS`, its options in `spec.dataset`, the same options for the
-engine in `engine.job`; ARCHITECTURE.md has the whole list.
+engine in `engine.job`; docs/adding.md has the whole list.
 """
 
 from __future__ import annotations

@@ -228,7 +228,11 @@ class _StatementReader:
         self.first_of: ColumnCondition | None = None
 
     def read(self, tree: Mapping[str, Any], around: Names, *, is_value: bool = False) -> Names:
-        """Read a query; return the names in it. Args: is_value, its rows become no rows outside."""
+        """Read a query with its parts; return the names in its FROM, or {"": None} without one.
+
+        Args: around, the names of the queries around it. is_value, its rows become no rows outside,
+        as those of a subquery in WHERE.
+        """
         names: dict[str, tuple[str, str] | None] = {}
         clause = tree.get("withClause", {})
         parts = [part["CommonTableExpr"] for part in clause.get("ctes", ())]
@@ -329,6 +333,11 @@ def _first_of(tree: Mapping[str, Any], names: Names) -> ColumnCondition | None:
 
 
 def _conditions(part: Mapping[str, Any], names: Names, local: Names) -> Iterator[ColumnCondition]:
+    """Yield the conditions that AND connects in an expression.
+
+    Args: names, those that its columns may use, also those of queries around it; local, those of
+    the FROM: if there is only one, it has the columns without a table.
+    """
     [(kind, expression)] = list(part.items())[:1]
     if kind == "BoolExpr" and expression["boolop"] == "AND_EXPR":
         for inner in expression["args"]:
@@ -382,6 +391,11 @@ def _test(kind: str, part: Any) -> tuple[Any, str] | None:
 def _column(
     side: Any, names: Names, local: Names, operator: str, function: str = ""
 ) -> ColumnCondition | None:
+    """Return the condition on the column that a side of it is, perhaps inside a function.
+
+    None if the side is not a column, or its column is not of a table.
+    Args: names, local, as `_conditions`.
+    """
     if not isinstance(side, Mapping):
         return None
     call = side.get("FuncCall")

@@ -1,4 +1,4 @@
-"""All rules, and the list of findings that text, page, document and live lines show."""
+"""All rules about the evidence of a watch, and the findings that its answer shows."""
 
 from __future__ import annotations
 
