@@ -70,7 +70,7 @@ def test_a_verdict_on_a_against_a_is_called_false(tmp_path: Path) -> None:
     assert noise.is_false_verdict
     text = " ".join(" ".join(noise_floor.lines_of(noise, asked(), "here")).split())
     assert "verdict FALSE: A differs from itself by +" in text
-    document = json.loads(json.dumps(noise_floor.document_of_noise(noise)))
+    document = json.loads(json.dumps(noise_floor.document_of_noise(noise, 1, "db1")))
     assert document["is_false_verdict"] is True
     assert document["warnings"][0]["kind"] == "false_verdict"
     assert len(document["ratios"]) == document["pairs"] == 8

@@ -16,19 +16,26 @@ from pathlib import Path
 from typing import Any
 
 import click
+from bench.generated import generate
 from tests.outputs.rendered import all_outputs
 
+from pgdyno.answer.noise import host_noise
 from pgdyno.answer.table import COLUMNS
 from pgdyno.cli.headings import is_first
 from pgdyno.cli.main import _run
 from pgdyno.cli.reference import EXIT_CODES, every_context, every_parameter
+from pgdyno.designs import answer_of
+from pgdyno.features.doctor.verbs.noise_floor import document_of_noise
 from pgdyno.spec.experiment import Experiment
+from pgdyno.store.experiment import Store
 from pgdyno.store.schema import tables
 
 KEPT = Path(__file__).with_name("stable.json")
 _RESULT = Path(__file__).parents[1] / "store/fixtures/format-1-designs/bench.tar.xz"
 # Deeper keys are names of settings, metrics and statements.
 _DEPTH = 3
+# The keys below these are names of what was measured.
+_NAMES = ("facts", "changes", "failures", "options", "evidence", "statement_texts", "tables")
 
 _TYPES = {
     bool: "true or false",
@@ -86,26 +93,26 @@ def _letters() -> Iterator[tuple[str, list[str]]]:
 
 
 def _json_keys() -> dict[str, list[str]]:
-    """Return format -> the keys that every document of this format has, with their types."""
-    common: dict[str, dict[str, str]] = {}
+    """Return format -> the keys that documents of this format have, with their types."""
+    known: dict[str, dict[str, str]] = {}
     for document in _documents():
-        types = types_of(document)
-        before = common.get(document["format"], types)
-        common[document["format"]] = {
-            path: _union(types[path], before[path]) for path in types.keys() & before.keys()
-        }
-    return {name: words_of(types) for name, types in sorted(common.items())}
+        of_format = known.setdefault(document["format"], {})
+        for path, kinds in types_of(document).items():
+            of_format[path] = _union(kinds, of_format.get(path, kinds))
+    return {name: words_of(types) for name, types in sorted(known.items())}
 
 
 def _documents() -> Iterator[dict[str, Any]]:
     for name, text in all_outputs().items():
-        # The stored tuning proved nothing, so most of its lists are empty.
-        is_read = name.endswith(".json") and name != "stored-tune.json"
-        document = json.loads(text) if is_read else {}
+        document = json.loads(text) if name.endswith(".json") else {}
         if "format" in document:  # The example of a watch is only a part.
             yield document
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder)
+        pairs = answer_of(
+            generate(Store(store / "pairs"), rounds=8, effect_ratio=0.0, noise_ratio=0.02)
+        )
+        yield document_of_noise(host_noise(pairs), 1, pairs.facts.target)
         with tarfile.open(_RESULT) as packed:
             packed.extractall(store, filter="data")
         (store / "one.conf").write_text("work_mem = 1GB\n")
@@ -163,7 +170,8 @@ def _paths(value: Any, before: str, depth: int) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict) and depth:
         for key, below in value.items():
             yield f"{before}{key}", below
-            yield from _paths(below, f"{before}{key}.", depth - 1)
+            if not f"{before}{key}".endswith(_NAMES):
+                yield from _paths(below, f"{before}{key}.", depth - 1)
     elif isinstance(value, list):
         for below in value[:1]:
             yield from _paths(below, f"{before.removesuffix('.')}[].", depth)

@@ -59,6 +59,7 @@ LINES: list[tuple[list[str], str]] = [
     (["bench", *SCRATCH, "--warmup", "soon"], "soon"),
     (["bench", *SCRATCH, "--ssh", "db1"], "--ssh"),
     (["bench", *SCRATCH, "--json", "/nowhere/x.json"], "/nowhere/x.json"),
+    (["tune", *SCRATCH, "--json", "x.json"], "--dry-run prints the plan as text"),
     (["bench", "-h", "db1", "--keep", "--dry-run"], "--keep"),
     (["bench", "port=5432 port=5433 x=", "--dry-run"], "cannot be"),
     (["bench", f"host=a password='{SECRET} nosuch=1", "--dry-run"], "cannot be read"),

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cli.stable import broken_keys, types_of, words_of
 from tests.fixtures.captures import shop_capture
-from tests.fixtures.clusters import Make
+from tests.fixtures.clusters import Make, connection
 from tests.fixtures.command import Command, server_options
 
 from pgdyno.features.capture.file import encoded
+from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg
 KEPT = Path(__file__).with_name("stable_documents.json")
@@ -38,10 +41,29 @@ def documents(pgdyno: Command, make: Make, folder: Path) -> Iterator[dict[str, A
         ("capture", "show", capture, "--coverage"),
         ("work-mem", "-f", statement, "--allow-explain-analyze", *other),
         ("crash", "--crashes", "1", "--no-controls", "-c", "2"),
+        ("doctor", *other),
+        ("init", "-s", "1", *made, "--dry-run"),
     ):
-        said = pgdyno(*words, "--json")
-        assert said.document["format"] != "pgdyno.error/1", said.err
-        yield said.document
+        yield document_of(pgdyno, *words)
+    with waiting_for_a_lock(target.with_database("other")):
+        yield document_of(pgdyno, "watch", "--duration", "3s", *other)
+
+
+def document_of(pgdyno: Command, *words: str | Path) -> dict[str, Any]:
+    """Return what a command prints with --json."""
+    said = pgdyno(*words, "--json")
+    assert said.document["format"] != "pgdyno.error/1", said.err
+    return said.document
+
+
+@contextmanager
+def waiting_for_a_lock(target: Target) -> Iterator[None]:
+    """Within the block, a session waits for the lock of another one."""
+    with ThreadPoolExecutor(1) as pool, connection(target) as holder, connection(target) as waiter:
+        with holder.transaction():
+            holder.execute("LOCK TABLE warehouse")
+            pool.submit(waiter.execute, "SELECT count(*) FROM warehouse")
+            yield
 
 
 def test_keys_of_documents_of_servers_stay(

@@ -91,7 +91,7 @@ def measured(
 
     Args: lent, a scratch cluster that outlives the experiment.
     """
-    _refuse_contradictions(options)
+    refuse_contradictions(options)
     if options["quiet"]:
         output.be_quiet()
     for text in options.get("abort_if", ()):
@@ -203,7 +203,7 @@ def is_undecided(findings: ExperimentFindings) -> bool:
     return not all(contrast.is_settled for contrast in contrasts)
 
 
-def _refuse_contradictions(options: dict[str, Any]) -> None:
+def refuse_contradictions(options: dict[str, Any]) -> None:
     """Raise SpecError for options about an output that another option replaces."""
     if options.get("print_spec"):
         because = "--print-spec prints the spec file and ends"

@@ -50,12 +50,7 @@ def measure_noise(given: dict[str, Any]) -> int:
         noise = host_noise(findings)
         lines = list(lines_of(noise, asked, findings.facts.target))
         lines.append(f"{'saved':12}#{outcome.folder.number}   pgdyno show {outcome.folder.number}")
-        document = {
-            "format": "pgdyno.noise/1",
-            "number": outcome.folder.number,
-            "target": findings.facts.target,
-            **document_of_noise(noise),
-        }
+        document = document_of_noise(noise, outcome.folder.number, findings.facts.target)
         text = json.dumps(document, indent=2, ensure_ascii=False)
         options.write("\n".join(lines), text, given["json_to"])
     if outcome.error is not None:
@@ -117,10 +112,13 @@ def lines_of(noise: HostNoise, asked: Experiment, target: str) -> Iterator[str]:
         yield from page.row("verdict", f"none, as expected: A against itself {said}")
 
 
-def document_of_noise(noise: HostNoise) -> dict[str, Any]:
+def document_of_noise(noise: HostNoise, number: int, target: str) -> dict[str, Any]:
     """Return the noise floor as a JSON document."""
     deciding = noise.contrast.deciding
     return {
+        "format": "pgdyno.noise/1",
+        "number": number,
+        "target": target,
         "pairs": noise.floor.pair_count,
         "pair_seconds": noise.pair_seconds,
         "deviation_ratio": noise.floor.deviation_ratio,

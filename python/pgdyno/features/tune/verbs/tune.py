@@ -22,7 +22,7 @@ if wanted.body(__name__):
 
     from pgdyno.cli.from_options import AskedExperiment, experiment_of, refuse
     from pgdyno.cli.live import Live
-    from pgdyno.cli.measure import VerbResult, measured, refuse_short_runs
+    from pgdyno.cli.measure import VerbResult, measured, refuse_contradictions, refuse_short_runs
     from pgdyno.designs import design_of
     from pgdyno.features.tune import planning
     from pgdyno.features.tune.design import Tune, long_run_ns
@@ -101,6 +101,7 @@ def command(**given: Any) -> int:
     and finds out which of them matter. Each value that was tried has a row with its interval. With
     95 % probability, all intervals contain the true values.
     """
+    refuse_contradictions(given)
     _refuse_bad_limits(given)
     with closing(LentCluster()) as lent:
         return _tuned(given, lent)
