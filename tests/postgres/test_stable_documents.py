@@ -59,11 +59,15 @@ def document_of(pgdyno: Command, *words: str | Path) -> dict[str, Any]:
 @contextmanager
 def waiting_for_a_lock(target: Target) -> Iterator[None]:
     """Within the block, a session waits for the lock of another one."""
-    with ThreadPoolExecutor(1) as pool, connection(target) as holder, connection(target) as waiter:
-        with holder.transaction():
-            holder.execute("LOCK TABLE warehouse")
-            pool.submit(waiter.execute, "SELECT count(*) FROM warehouse")
-            yield
+    with (
+        ThreadPoolExecutor(1) as pool,
+        connection(target) as holder,
+        connection(target) as waiter,
+        holder.transaction(),
+    ):
+        holder.execute("LOCK TABLE warehouse")
+        pool.submit(waiter.execute, "SELECT count(*) FROM warehouse")
+        yield
 
 
 def test_keys_of_documents_of_servers_stay(
