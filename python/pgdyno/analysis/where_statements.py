@@ -64,6 +64,7 @@ def named_statements(
     its number of executions. One entry has the time without an identifier: parsing, and BEGIN and
     END in the extended protocol before PostgreSQL 18. Planning has the statement's identifier.
     Another entry has identifiers that belong to no statement of the scripts.
+    Args: server_ms, the server's time of a mean transaction.
     Returns: nothing if no sample has an identifier.
     """
     samples = facts.samples

@@ -58,7 +58,10 @@ def panels_of(
 def marks_of(
     stored: StoredRun, numbers: LoadNumbers, change_seconds: Sequence[float]
 ) -> tuple[Mark, ...]:
-    """Return starts of checkpoints, changes of speed, and gaps; near marks are joined if many."""
+    """Return starts of checkpoints, changes of speed, and gaps; near marks are joined if many.
+
+    Args: change_seconds, when throughput changed, in seconds of the measured phase.
+    """
     marks = [Mark(second, "change", "throughput changed") for second in change_seconds]
     for warning in stored.warnings:
         if "gap" in warning["kind"] or "lost" in warning["kind"]:

@@ -13,7 +13,10 @@ from pgdyno.server.own_data import OwnData
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """Which orders a run makes, and NURand's C for last names of the load."""
+    """The first order of each district that a run makes, and the constant C of NURand.
+
+    `c_last`: the constant with which the load drew last names.
+    """
 
     first: Sequence[FirstOrder]
     c_last: int
@@ -28,7 +31,10 @@ class TpccData(OwnData):
         return Draws(next_orders(connection), int(c_last)) if c_last.isdecimal() else None
 
     def after_run(self, connection: Connection, before: Draws) -> dict[str, Any]:
-        """Return what the orders of the run drew."""
+        """Return the key "drawn": an entry for the customers and one for the items of the orders.
+
+        `counts`: how often a number was drawn, in equal intervals of all numbers.
+        """
         return {
             "drawn": [
                 {
