@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import stat
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+import psycopg
 import pytest
 from tests.features.watch.incidents import (
     busy,
@@ -29,6 +32,7 @@ from tests.fixtures.standby import Standby
 from pgdyno.features.watch.incident.finding import IncidentFinding
 from pgdyno.features.watch.tally import Tally
 from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg
 SETTINGS = {
@@ -203,6 +207,62 @@ def test_ddl_that_waits_for_a_slow_vacuum_is_named_with_the_vacuum(server: Scrat
     assert "VACUUM" in str(finding.lines)
     assert finding.evidence["waiting"] == 4
     assert "pg_cancel_backend" in finding.next_step
+
+
+@contextmanager
+def holding(target: Target, state: str) -> Iterator[None]:
+    """Let a session hold row 7 of `orders` in a state until the block ends."""
+    with session(target, "holder") as holder:
+        holder.execute("UPDATE orders SET n = 1 WHERE id = 7")
+        if state == "prepared":
+            holder.execute("PREPARE TRANSACTION 'left''over'")
+        with ExitStack() as stack:
+            stack.callback(holder.close)
+            cursor = holder.cursor()
+            if state == "does not read its result":
+                stack.enter_context(
+                    cursor.copy("COPY (SELECT repeat('x', 1000) FROM orders) TO STDOUT")
+                )
+            elif state == "sends nothing more":
+                stack.enter_context(cursor.copy("COPY orders FROM STDIN"))
+            elif state == "at work":
+                long = "SELECT pg_sleep(60)"
+                stack.enter_context(suppress(psycopg.Error))
+                sleeper = threading.Thread(target=suppressed, args=(cursor, long))
+                sleeper.start()
+                stack.callback(sleeper.join)
+                stack.callback(holder.cancel)
+            yield
+
+
+def suppressed(cursor: psycopg.Cursor, statement: str) -> None:
+    """Execute a statement that somebody ends."""
+    with suppress(psycopg.Error):
+        cursor.execute(statement)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        *("idle in transaction", "at work", "does not read its result", "sends nothing more"),
+        "prepared",
+    ],
+)
+def test_the_printed_step_ends_the_queue(server: ScratchCluster, state: str) -> None:
+    target = server.target
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    with (
+        suppress(psycopg.OperationalError),
+        holding(target, state),
+        waiting(target, "shop", "UPDATE orders SET n = 2 WHERE id = 7", 2),
+    ):
+        finding = by_kind(judged(target, 2.5))["lock queue"]
+        assert state in f"{finding.said}"
+        steps = re.findall(
+            r"SELECT pg_catalog\.\w+\(\d+\)|ROLLBACK PREPARED '.*'", finding.next_step
+        )
+        run_sql(target, steps[-1])
+        eventually(lambda: scalar(target, waits) == 0)
 
 
 def test_sessions_behind_an_advisory_lock_of_an_idle_session_are_named(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pgdyno.features.watch.incident.conditions import restricted
+from pgdyno.features.watch.incident.doing import doing, ending_step, waits_for_client
 from pgdyno.features.watch.incident.evidence import IncidentEvidence, number
 from pgdyno.features.watch.incident.finding import IncidentFinding
 from pgdyno.features.watch.incident.lock_rules import address_line, cost_words, session_name
@@ -21,7 +22,7 @@ from pgdyno.features.watch.incident.statement_rules import (
     worth_asking,
 )
 from pgdyno.features.watch.incident.table_facts import StatementFacts, TableFacts
-from pgdyno.quantities import compact_ms, counted, percent, plain, seconds
+from pgdyno.quantities import compact_ms, counted, percent, plain
 from pgdyno.server.grammar import sql_name
 
 # Other causes may take more: what such a call does is certain.
@@ -47,6 +48,8 @@ _MS_PER_PIECE = 0.5
 _CHANGING = ("INSERT", "UPDATE", "DELETE", "MERGE", "COPY")
 # The server also counts the rows of CREATE TABLE AS and the like, which nobody gets.
 _RETURNING = ("SELECT", "WITH", "VALUES", "TABLE", "FETCH")
+# What EXPLAIN takes.
+_EXPLAINED = ("SELECT", "WITH", "VALUES", "TABLE", "INSERT", "UPDATE", "DELETE", "MERGE", "CREATE")
 # Programs and their libraries write comments before a statement, in which they name themselves.
 # Subtle: any user writes this text. What was taken is not given back, or it could take hours.
 _VERB = re.compile(r"(?>\s+|\(|--[^\n]*|/\*.*?\*/)*+(\w+)", re.DOTALL)
@@ -129,8 +132,10 @@ def long_statements(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
         if age_s < LONG_S and shape is None:
             continue
         table = next(iter(parts.tables), ("", "")) if parts else ("", "")
-        why, step = shape.words(sql_name(*table)) if shape else ("", "EXPLAIN it, on a copy first")
-        said = f"{session_name(row)} has been executing one statement for {seconds(round(age_s))}"
+        why, step = shape.words(sql_name(*table)) if shape else ("", "")
+        if not shape and verb_of(text) in _EXPLAINED and not waits_for_client(row):
+            step = "EXPLAIN it, on a copy first"
+        said = f"{session_name(row)} is {doing(row)}"
         yield IncidentFinding(
             kind="long statement",
             said=f"{said}: {short_text(text)}",
@@ -139,7 +144,7 @@ def long_statements(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
             share_ratio=share,
             since_s=age_s,
             lines=((f"{why}: hypothesis",) if why else ()) + tuple(address_line(row)),
-            next_step=f"if nobody needs it, SELECT pg_cancel_backend({row['pid']}); {step}",
+            next_step="; ".join(filter(None, (ending_step(row), step))),
             answer=f"{said}; {percent(share)} of DB time: {short_text(text)}",
             evidence={"query_id": str(query), "pid": int(row["pid"])},
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pgdyno.features.watch.incident.doing import doing, ending_step
 from pgdyno.features.watch.incident.evidence import IncidentEvidence, Row, SeenRows, number
 from pgdyno.features.watch.incident.finding import Danger, IncidentFinding, quoted
 from pgdyno.features.watch.incident.lock_rules import address_line, session_name
@@ -190,12 +191,6 @@ def _holder(row: Row, harm: str, same_count: int) -> IncidentFinding:
     state_s = number(row, "state_age_ns") / 1e9
     who = session_name(row)
     steps = {
-        "idle in transaction": f"ask its owner, or SELECT pg_terminate_backend({pid});"
-        " idle_in_transaction_session_timeout prevents it",
-        "long transaction": f"let it end, or SELECT pg_cancel_backend({pid}); run such work on a"
-        " standby",
-        "prepared transaction": f"in {row['database']}: COMMIT PREPARED {quoted(name)}, or"
-        f" ROLLBACK PREPARED {quoted(name)}",
         "slot keeps rows": "let its receiver run again, or SELECT"
         f" pg_drop_replication_slot({quoted(name)})",
         "standby keeps rows": "end the long query on the standby; hot_standby_feedback = off there"
@@ -204,7 +199,8 @@ def _holder(row: Row, harm: str, same_count: int) -> IncidentFinding:
     said = {
         "idle in transaction": f"{who} is {row['state']} for {seconds(round(state_s))}; its"
         f" transaction is {seconds(round(age_s))} old",
-        "long transaction": f"{who} has a transaction of {seconds(round(age_s))}",
+        "long transaction": f"{who} has a transaction of {seconds(round(age_s))} and is"
+        f" {doing(row)}",
         "prepared transaction": f"{who} was prepared {seconds(round(age_s))} ago",
         "slot keeps rows": f"replication slot {name} ({row['state']}) keeps old rows",
         "standby keeps rows": f"standby {name} keeps old rows by hot_standby_feedback",
@@ -217,7 +213,7 @@ def _holder(row: Row, harm: str, same_count: int) -> IncidentFinding:
         said=said,
         cost=harm,
         since_s=age_s or None,
-        next_step=steps[kind],
+        next_step=steps.get(kind) or ending_step(row),
         danger=Danger.GROWS,
         lines=(*((f"its last statement: {text}",) if text else ()), *address_line(row))
         if str(row["kind"]) == "session"

@@ -6,8 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from pgdyno.features.watch.incident.doing import doing, ending_step
 from pgdyno.features.watch.incident.evidence import IncidentEvidence, Row
-from pgdyno.features.watch.incident.finding import IncidentFinding, quoted
+from pgdyno.features.watch.incident.finding import IncidentFinding
 from pgdyno.features.watch.incident.queues import Queue, Wait
 from pgdyno.quantities import counted, percent, seconds
 
@@ -171,7 +172,7 @@ def _blocker(queue: Queue, evidence: IncidentEvidence) -> IncidentFinding:
     completed = _completed(queue, evidence)
     longest = seconds(round(queue.longest_ns / 1e9))
     behind = f"behind it: {counted(count, 'session')}, longest wait {longest}"
-    state = _state(holder)
+    state = doing(holder)
     said = (
         f"{session_name(holder)} {'was' if is_over else 'is'} {state}; it"
         f" {'held' if is_over else 'holds'}: {wanted}{_held(holder)}; {behind}"
@@ -218,16 +219,6 @@ def _completed(queue: Queue, evidence: IncidentEvidence) -> str:
         longest_s = max((wait.waits_for_ns for wait in queue.present), default=0) / 1e9
         return f"nothing of theirs completed in {seconds(round(min(longest_s, evidence.seconds)))}"
     return f"{counted(ended, 'statement')} of theirs stopped waiting meanwhile"
-
-
-def _state(holder: Row) -> str:
-    age = seconds(round(int(holder["state_age_ns"]) / 1e9))
-    state = str(holder["state"])
-    if state == "prepared":
-        return f"prepared {age} ago"
-    if state == "active":
-        return f"at work on one statement for {seconds(round(holder['statement_age_ns'] / 1e9))}"
-    return f"{state or 'in a state hidden from this role'} for {age}"
 
 
 def _short_name(holder: Row) -> str:
@@ -389,29 +380,13 @@ def _level(
 
 
 def _next_step(holder: Row, ddl: Wait | None, *, is_over: bool) -> str:
-    pid = int(holder["pid"])
     if is_over:
         return "nothing to end: it is over; find the code that runs this statement"
-    if not pid:
-        name = quoted(str(holder["prepared"]))
-        step = f"in {holder['database']}: COMMIT PREPARED {name}, or ROLLBACK PREPARED {name}"
-    elif holder["backend_type"] == "autovacuum worker":
-        step = (
-            "let it end: if it is cancelled, it begins again; autovacuum_vacuum_cost_delay = 0 and"
-            " a reload make it faster"
-        )
-    elif str(holder["state"]).startswith("idle in transaction"):
-        step = (
-            f"ask its owner, or SELECT pg_terminate_backend({pid});"
-            " idle_in_transaction_session_timeout prevents it"
-        )
-    elif holder["state"] == "idle":
-        # Cancelling ends a statement; an idle session has none.
-        step = f"it holds the lock for its session: SELECT pg_terminate_backend({pid}) releases it"
-    else:
-        step = f"let it end, or SELECT pg_cancel_backend({pid})"
+    pid, step = int(holder["pid"]), ending_step(holder)
     if ddl is not None:
         of_holder = f"pid {pid}: " * bool(pid) + step
-        first = f"SELECT pg_cancel_backend({ddl.row['pid']}) frees the queue at once; then"
+        first = (
+            f"SELECT pg_catalog.pg_cancel_backend({ddl.row['pid']}) frees the queue at once; then"
+        )
         return f"{first} {of_holder}; run DDL with lock_timeout"
     return step

@@ -25,6 +25,7 @@ _OF_WORKER = re.compile(
 )
 _TEXT = "coalesce(left(a.query, 4000), '')"
 _DATABASE = "coalesce(d.datname::text, '')"
+_EVENT_SQL = "coalesce(a.wait_event_type || ':' || a.wait_event, '')"
 _ROLE = "coalesce(r.rolname::text, '')"
 # A session without a name has its address, "" on a Unix socket.
 _NAME = "coalesce(nullif(a.application_name, ''), host(a.client_addr) || ':' || a.client_port, '')"
@@ -120,7 +121,7 @@ def _queues(*, leader: str, query_id: str, waited: str) -> str:
         " || row_of.tuple, ''),"
         f" {_began_us('a.xact_start')}, {_age_ns('a.xact_start')}, {_began_us('a.query_start')},"
         f" {_age_ns('a.query_start')}, {_age_ns('a.state_change')}, {waited},"
-        f" (SELECT count(*) {_WAITING}), {query_id}, {_TEXT}, {_ADVISORY}, {_HELD}"
+        f" (SELECT count(*) {_WAITING}), {query_id}, {_TEXT}, {_ADVISORY}, {_HELD}, {_EVENT_SQL}"
         " FROM involved i JOIN pg_catalog.pg_stat_get_activity(NULL) a ON a.pid = i.pid"
         f"{_JOINS} LEFT JOIN waiting w ON w.pid = a.pid"
         " LEFT JOIN l wanted ON wanted.pid = a.pid AND NOT wanted.granted"
@@ -128,7 +129,7 @@ def _queues(*, leader: str, query_id: str, waited: str) -> str:
         " UNION ALL SELECT DISTINCT ON (p.gid) 0, 0, '', p.gid, p.database, p.owner, '',"
         " 'prepared', 'prepared transaction', '', '', '', '',"
         f" {_began_us('p.prepared')}, {_age_ns('p.prepared')}, 0, 0, {_age_ns('p.prepared')}, 0,"
-        f" (SELECT count(*) {_WAITING}), 0, '', '', '' FROM prepared p) queues"
+        f" (SELECT count(*) {_WAITING}), 0, '', '', '', '' FROM prepared p) queues"
     )
 
 
@@ -155,6 +156,7 @@ class _NamingStatements(SqlCollector):
 
 
 _BEGAN = gauge("transaction_us", "us", "Unix time at which its transaction began; 0 = none")
+_EVENT = key("event", "it waits for, as Client:ClientWrite; '' = none")
 _STATE_AGE = gauge("state_age_ns", "ns", "since its state changed; 0 = not known")
 _STATEMENT = (
     Column("query_id", "int64", "identifier", "of the statement; 0 = not computed", "key"),
@@ -192,6 +194,7 @@ class QueuesCollector(_NamingStatements):
         *_STATEMENT,
         key("advisory", "key of the advisory lock that it waits for, or its two keys"),
         key("held", "if it does not wait: locks on tables that others want, or that it changed"),
+        _EVENT,
     )
 
     def sample(self, now_ns: int) -> list[Row]:
@@ -205,23 +208,23 @@ def _holds(*, query_id: str, slot_age: str) -> str:
         f"SELECT 'session', a.pid::int8, {_DATABASE}, {_ROLE}, {_NAME},"
         f" coalesce(a.state, ''), {_began_us('a.xact_start')}, {_age_ns('a.xact_start')},"
         f" {_age_ns('a.state_change')}, coalesce(greatest(age(a.backend_xmin),"
-        f" age(a.backend_xid)), 0)::int8, {query_id}, {_TEXT}"
+        f" age(a.backend_xid)), 0)::int8, {query_id}, {_TEXT}, {_EVENT_SQL}"
         f" FROM (SELECT * FROM pg_catalog.pg_stat_get_activity(NULL) a WHERE {_IS_OTHERS}"
         " AND a.backend_type = 'client backend'"
         " AND a.xact_start < clock_timestamp() - interval '2 s' ORDER BY a.xact_start LIMIT 10) a"
         f"{_JOINS}"
         " UNION ALL (SELECT 'prepared transaction', 0, database::text, owner::text, gid::text,"
         f" 'prepared', {_began_us('prepared')}, {_age_ns('prepared')}, {_age_ns('prepared')},"
-        " age(transaction)::int8, 0, '' FROM pg_catalog.pg_prepared_xacts"
+        " age(transaction)::int8, 0, '', '' FROM pg_catalog.pg_prepared_xacts"
         " ORDER BY prepared LIMIT 10)"
         " UNION ALL (SELECT 'slot', coalesce(active_pid, 0), coalesce(database::text, ''), '',"
         " slot_name::text, CASE WHEN active THEN 'active' ELSE 'inactive' END, 0, 0,"
-        f" {slot_age}, greatest(age(xmin), age(catalog_xmin))::int8, 0, '' FROM"
+        f" {slot_age}, greatest(age(xmin), age(catalog_xmin))::int8, 0, '', '' FROM"
         " pg_catalog.pg_replication_slots WHERE xmin IS NOT NULL OR catalog_xmin IS NOT NULL"
         " ORDER BY 10 DESC LIMIT 10)"
         f" UNION ALL (SELECT 'standby', a.pid::int8, '', {_ROLE},"
         " coalesce(a.application_name, ''), coalesce(w.state, ''), 0, 0, 0,"
-        " age(a.backend_xmin)::int8, 0, '' FROM pg_catalog.pg_stat_get_wal_senders() w"
+        " age(a.backend_xmin)::int8, 0, '', '' FROM pg_catalog.pg_stat_get_wal_senders() w"
         f" JOIN pg_catalog.pg_stat_get_activity(NULL) a ON a.pid = w.pid{_JOINS}"
         " WHERE a.backend_xmin IS NOT NULL ORDER BY 10 DESC LIMIT 10)"
     )
@@ -253,6 +256,7 @@ class HoldsCollector(_NamingStatements):
         _STATE_AGE,
         gauge("xmin_age", "transactions", "since the oldest one whose rows it needs; 0 = none"),
         *_STATEMENT,
+        _EVENT,
     )
 
 
