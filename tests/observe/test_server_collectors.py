@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from pgdyno.observe.sql.objects import TablesCollector
 from pgdyno.observe.sql.replication import ReplicationCollector, SlotsCollector
 from pgdyno.observe.sql.sessions import LocksCollector, ProgressCollector
 from pgdyno.observe.sql.sql_collector import SqlCollector, pick
-from pgdyno.observe.sql.waits import WaitSampler
+from pgdyno.observe.sql.waits import UNSEEN, WaitSampler
 from pgdyno.observe.sql.wal import ArchiverCollector, CheckpointerCollector, WalCollector
 from pgdyno.server.connect import AT_ONCE, connect
 from pgdyno.server.scratch import ScratchCluster
@@ -283,3 +284,26 @@ def test_no_statement_may_write_or_read_query_texts() -> None:
             if name not in TEXTS_ARE_READ:
                 assert "query," not in sql.replace("query_id", ""), name
             assert "reset(" not in sql, name
+
+
+def test_a_parallel_worker_that_ends_is_no_hidden_session(any_server: ScratchCluster) -> None:
+    target = any_server.target
+    always = (
+        "debug_parallel_query"
+        if int(any_server.binaries.version.split(".")[0]) >= 16
+        else "force_parallel_mode"
+    )
+    seen: Counter[str] = Counter()
+    with contextlib.closing(open_session(any_server)) as session, connect(target, verb="x") as load:
+        sampler = WaitSampler(session, LOAD, session.database)
+        load.execute(f"SET {always} = on")
+        ends = monotonic_ns() + 3_000_000_000
+        body = "FOR i IN 1..200 LOOP PERFORM count(*) FROM pg_catalog.pg_class; END LOOP"
+        while monotonic_ns() < ends:
+            worker = threading.Thread(target=load.execute, args=(f"DO $$ BEGIN {body}; END $$",))
+            worker.start()
+            while worker.is_alive():
+                seen.update(str(row["backend_type"]) for row in sampler.sample(monotonic_ns()))
+            worker.join()
+    assert not seen[UNSEEN]
+    assert seen["parallel worker"]

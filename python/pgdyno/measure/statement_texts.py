@@ -1,6 +1,7 @@
 """Texts of statements from pg_stat_statements, read before or after, not while a load is measured.
 
-Texts are kept only as pg_stat_statements normalised them; constants that it left in are taken out.
+Texts are kept only without constants. The server leaves them in utility statements, and in the text
+of a prepared statement of which it counted the first call after a reset.
 """
 
 from __future__ import annotations
@@ -38,6 +39,10 @@ _NORMALISED = re.compile(r"(?i)\s*(select|insert|update|delete|merge|with|values
 _PREPARED_AS = re.compile(r"(?i)^prepare \S+(?: ?\([^)]*\))? as ")
 _CONSTANT = re.compile(
     r"\$\d+|'(?:[^']|'')*'|\b\d+(?:\.\d+)?(?:e\d+)?\b|%s|\b(?:NULL|true|false|epoch)\b|\s+"
+)
+# The last string may have no end.
+_VALUE = re.compile(
+    r"(?i)'(?:[^']|'')*(?:'|$)|\$([a-z_]\w*|)\$.*?(?:\$\1\$|$)|(?<![\w$.])\d[\d.]*\b"
 )
 _TEXT_CHARACTERS = 300
 
@@ -92,17 +97,28 @@ def _signature(text: str) -> str:
 def without_constants(text: str) -> str:
     """Return a statement on one line that shows nobody's data.
 
-    Utility statements are not normalised by the server: of them the first two words remain.
+    Of utility statements the first two words remain. A text that cannot be parsed, for example
+    because the server cut it, loses what looks like a value.
     """
-    line = " ".join(re.sub(r"--[^\n]*|/\*.*?(?:\*/|$)", " ", text, flags=re.DOTALL).split())
+    import pgparse  # Loading it takes 20 ms.
+
+    line = _on_one_line(text)
+    try:
+        if not _PREPARED_AS.match(line):
+            text, line = "", _on_one_line(pgparse.normalize(text))
+    except (pgparse.PGQueryError, RecursionError, ValueError):
+        pass
     line = _PREPARED_AS.sub("", line)
     if not _NORMALISED.match(line):
         words = line.rstrip(";").split()
         return " ".join(words[:2]).split("'")[0] + (" ..." if len(words) > 2 else "")
-    # The server was asked for the beginning of the text: it may end within a constant.
-    line = re.sub(r"'(?:[^']|'')*(?:'|$)", "'?'", line)
-    line = re.sub(r"\$(\w*)\$.*?(?:\$\1\$|$)", "'?'", line)
+    if text:  # It was not parsed.
+        line = _VALUE.sub("?", line)
     return line if len(line) <= _TEXT_CHARACTERS else line[: _TEXT_CHARACTERS - 4] + " ..."
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(re.sub(r"--[^\n]*|/\*.*?(?:\*/|$)", " ", text, flags=re.DOTALL).split())
 
 
 _CHARACTERS = 60

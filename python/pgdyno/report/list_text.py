@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from pgdyno.report.block_lists import ListBlock, ListItem
@@ -9,22 +10,23 @@ from pgdyno.report.text_page import TextPage, clipped
 
 _INDENT = 4
 _LINES_MAX = 5
-# How much is shown of an item: all; all but its lines; one line and the whole
-# next step; one line.
-_WHOLE, _PLAIN, _SHORT, _LINE = range(4)
+# How much is shown of an item: all; one of its lines; none of them; one line and the whole next
+# step; one line.
+_WHOLE, _FIRST, _PLAIN, _SHORT, _LINE = range(5)
 
 
 def list_lines(page: TextPage, block: ListBlock, lines_max: float) -> list[str]:
     """Return the items as numbered paragraphs, the last ones shortened if there is no room."""
     items = block.items
+    shown_max = None if lines_max == math.inf else _LINES_MAX
     details = [_WHOLE] * len(items)
     # Every item keeps its next step as long as possible.
-    steps = [(place, detail) for detail in (1, 2, 3) for place in reversed(range(len(items)))]
+    steps = [(place, detail) for detail in range(1, 5) for place in reversed(range(len(items)))]
     while True:
         lines = [
             line
             for place, item in enumerate(items)
-            for line in _paragraph(page, place + 1, item, details[place])
+            for line in _paragraph(page, place + 1, item, details[place], shown_max)
         ]
         if len(lines) <= lines_max or not steps:
             return lines
@@ -32,7 +34,9 @@ def list_lines(page: TextPage, block: ListBlock, lines_max: float) -> list[str]:
         details[place] = detail
 
 
-def _paragraph(page: TextPage, number: int, item: ListItem, detail: int) -> Iterator[str]:
+def _paragraph(
+    page: TextPage, number: int, item: ListItem, detail: int, lines_max: int | None
+) -> Iterator[str]:
     indent, width = " " * _INDENT, page.column_count
     if detail >= _SHORT:
         yield clipped(f"{number:2}  {item.whole}", width)
@@ -42,8 +46,7 @@ def _paragraph(page: TextPage, number: int, item: ListItem, detail: int) -> Iter
         return
     aside = f"; {item.aside}" if item.aside else ""
     yield from page.wrapped(f"{item.whole}{aside}", f"{number:2}  ", indent)
-    shown_count = 0 if detail == _PLAIN else _LINES_MAX if number == 1 else 1
-    for line in item.lines[:shown_count]:
+    for line in item.lines[: {_WHOLE: lines_max, _FIRST: 1, _PLAIN: 0}[detail]]:
         yield clipped(f"{indent}{line}", width)
     if item.next_step:
         yield from page.wrapped(item.next_step, f"{indent}next: ", f"{indent}      ")

@@ -23,6 +23,7 @@ from pgdyno.features.watch.tally import TAKEN as tally_takes
 from pgdyno.features.watch.tally import Tally
 from pgdyno.features.watch.watch import known_statements, watch
 from pgdyno.observe.collector import Collector, NotMeasurable
+from pgdyno.observe.host.cpu import CpuCollector
 from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.collectors import of_scope
 from pgdyno.observe.sql.sql_collector import ServerSource
@@ -144,6 +145,7 @@ def judged(target: Target, seconds: float = 2.0) -> list[IncidentFinding]:
     try:
         source = ServerSource(opened, target.database, (opened,), is_local=True)
         asked = [*of_scope("server", source), *of_scope("database", source), *asked_too(opened)]
+        asked.append(CpuCollector())
         asked.append(WaitSampler(opened, "pgdyno/watch/1/", target.database))
         wanted = {*tally_takes, *evidence_takes}
         rare = [collector for collector in asked if collector.name in wanted]

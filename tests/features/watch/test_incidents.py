@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -11,7 +12,16 @@ from pathlib import Path
 
 import pytest
 from tests.features.watch.examples import text_of
-from tests.features.watch.incidents import busy, documents, findings, of_kind, session, waiting
+from tests.features.watch.incidents import (
+    busy,
+    documents,
+    findings,
+    judged_until,
+    of_kind,
+    session,
+    waiting,
+)
+from tests.features.watch.strangers import loop
 from tests.fixtures.clusters import make_cluster, new_database, run_sql, scalar
 from tests.fixtures.command import Command, server_options
 
@@ -82,6 +92,24 @@ def test_the_session_that_holds_a_row_is_named_with_everybody_behind_it(
     kept.rename(kept.with_name("analysis.kept"))
     again = document_again(ExperimentFolder(kept.parent))
     assert again["findings"][0]["evidence"] == first["evidence"]
+
+
+def test_who_takes_the_cores_from_others_is_named(shop: Target) -> None:
+    report = (
+        "SELECT a.n, count(*), max(md5(a.note || g)) FROM orders a, generate_series(1, 5) g"
+        " GROUP BY a.n"
+    )
+    with ExitStack() as stack:
+        for _ in range(3 * (os.cpu_count() or 1)):
+            stack.enter_context(busy(shop, "metabase", loop(report)))
+        for _ in range(4):
+            stack.enter_context(busy(shop, "shop", loop("SELECT n FROM orders WHERE id = 7")))
+        listed = judged_until(shop, "cores are full", 5)
+    finding = of_kind([made.as_document() for made in listed], "cores are full")
+    assert "metabase (role " in finding["said"]
+    assert f"all {os.cpu_count()} cores are busy" in finding["said"]
+    assert "a.note" in finding["cost"]
+    assert "statement_timeout" in finding["next_step"]
 
 
 def test_a_queue_behind_ddl_names_the_ddl_and_the_transaction_for_which_it_waits(

@@ -15,20 +15,24 @@ from pgdyno.server.connect import MARK
     ("text", "kept"),
     [
         ("UPDATE a SET b = b + $1\n WHERE c = $2", "UPDATE a SET b = b + $1 WHERE c = $2"),
-        ("select 'O''Hara', 'x' from t", "select '?', '?' from t"),
-        ("SELECT $q$secret$q$ || $$other$$", "SELECT '?' || '?'"),
-        ("SELECT 1 -- for 4711\n", "SELECT 1"),
-        ("/* user=bob */ SELECT 1", "SELECT 1"),
+        ("select 'O''Hara', 'x' from t", "select $1, $2 from t"),
+        ("SELECT $q$secret$q$ || $$other$$", "SELECT $1 || $2"),
+        ("SELECT 1 -- for 4711\n", "SELECT $1"),
+        ("/* user=bob */ SELECT 1", "SELECT $1"),
         ("COMMIT", "COMMIT"),
         ("ALTER ROLE bob PASSWORD 'secret'", "ALTER ROLE ..."),
         ("CREATE USER'x'", "CREATE USER"),
         ("COPY t FROM STDIN;", "COPY t ..."),
         ("PREPARE p (int) AS\nUPDATE a SET b = $1", "UPDATE a SET b = $1"),
-        ("PREPARE p AS DELETE FROM a WHERE b = 'x'", "DELETE FROM a WHERE b = '?'"),
+        ("PREPARE p AS DELETE FROM a WHERE b = 'x'", "DELETE FROM a WHERE b = ?"),
         # Only the beginning of a long text is read.
-        ("SELECT 'a', 'it''s sec", "SELECT '?', '?'"),
-        ("SELECT $q$secr", "SELECT '?'"),
-        ("SELECT 1 /* for bo", "SELECT 1"),
+        ("SELECT 'a', 'it''s sec", "SELECT ?, ?"),
+        ("SELECT $q$secr", "SELECT ?"),
+        ("SELECT 1 /* for bo", "SELECT ?"),
+        # The first call of a prepared statement after a reset, and types, which are no values.
+        ("UPDATE a SET b = b + 17 WHERE c = $1", "UPDATE a SET b = b + $2 WHERE c = $1"),
+        ("SELECT a1::numeric(10,2) FROM t2 LIMIT 7", "SELECT a1::numeric(10,2) FROM t2 LIMIT $1"),
+        ("SELECT a1 FROM t2 WHERE b = 17.5 AND", "SELECT a1 FROM t2 WHERE b = ? AND"),
     ],
 )
 def test_a_shown_statement_contains_no_data(text: str, kept: str) -> None:

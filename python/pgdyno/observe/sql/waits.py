@@ -27,7 +27,7 @@ PARALLEL_WORKER = "parallel worker"
 
 # No client waits for idle sessions or for processes in their main loop. An idle session without a
 # wait event is still answering its client, on a core or waiting for a core. NULL in state: a
-# process that is not a session. NULL in backend_type: the role may not see this session.
+# process that is not a session.
 _WHERE = (
     " WHERE (wait_event IS NULL OR (wait_event_type <> 'Activity'"
     " AND state IS DISTINCT FROM 'idle')) AND pid <> pg_backend_pid()"
@@ -41,14 +41,21 @@ _LEADERS = (
 )
 
 
+# NULL for a session that the role may not see, and for a background worker that has just ended.
+_KIND = (
+    f"coalesce(backend_type, CASE WHEN query = '<insufficient privilege>' THEN '{UNSEEN}'"
+    " ELSE 'background worker' END)"
+)
+
+
 def _statement(query_id: str, flush: str = "", application: str = "application_name") -> str:
     """Return the statement; it builds texts for the few groups and not for every session."""
     return (
-        f"SELECT coalesce(kind, '{UNSEEN}'), coalesce(state, ''),"
+        "SELECT kind, coalesce(state, ''),"
         " coalesce(type || ':' || event, ''), coalesce(id, 0),"
         " coalesce(strpos(application, %s) = 1, false)::int, coalesce(here, false)::int,"
         " sum(n)::int FROM"
-        " (SELECT backend_type AS kind, state, wait_event_type AS type, wait_event AS event,"
+        f" (SELECT {_KIND} AS kind, state, wait_event_type AS type, wait_event AS event,"
         f" {query_id} AS id, {application} AS application, datid = (SELECT oid"
         " FROM pg_catalog.pg_database WHERE datname = %s) AS here, count(*) AS n"
         f" FROM pg_catalog.pg_stat_get_activity(NULL) a{flush}{_WHERE}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,12 +17,14 @@ from pgdyno.features.watch.incident.statement_rules import (
     calls_words,
     counts_of,
     grown_of,
+    sender_of,
     short_text,
     time_of,
     triggers_of,
     worth_asking,
 )
 from pgdyno.features.watch.incident.table_facts import StatementFacts, TableFacts
+from pgdyno.observe.host.cpu import ALL_CORES, MODES
 from pgdyno.quantities import compact_ms, counted, percent, plain
 from pgdyno.server.grammar import sql_name
 
@@ -33,6 +36,11 @@ _CALLS_MIN = 10
 LONG_S = 30.0
 # If its form tells why it does not end.
 _KNOWN_S = 10.0
+# Statements of a report, and not those of a page.
+_LONG_MS = 100.0
+_BUSY_RATIO = 0.9
+# Sessions for each core: some of them wait for one.
+_WANTING = 1.5
 _ROWS_MANY = 10_000
 _BLOCKS_MANY = 200
 _REPORTS_MAX = 1.1
@@ -148,6 +156,60 @@ def long_statements(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
             answer=f"{said}; {percent(share)} of DB time: {short_text(text)}",
             evidence={"query_id": str(query), "pid": int(row["pid"])},
         )
+
+
+def full_cores(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[IncidentFinding]:
+    """Yield a finding if the cores are busy and one application's long statements have most of it.
+
+    Only of a server on this host, whose cores are seen.
+    """
+    cores_count, busy_ratio = _cores(evidence)
+    is_alone = len({application for (_, application, _) in evidence.seen("senders")}) < 2
+    if busy_ratio < _BUSY_RATIO or is_alone:
+        return
+
+    on_cpu: Counter[tuple[str, str]] = Counter()
+    queries: dict[tuple[str, str], Counter[int]] = {}
+    for query, events in list(evidence.tally.total.by_statement.items()):
+        counts, sender = counts_of(evidence, query), sender_of(evidence, query)
+        if sender and counts and counts["ms"] >= _LONG_MS:
+            on_cpu[sender] += events[""]
+            queries.setdefault(sender, Counter())[query] += events[""]
+    everything = evidence.tally.total.by_event[""]
+    for (application, role), samples in on_cpu.most_common(1):
+        lost_s = evidence.in_events("".__eq__) * samples / max(everything, 1)
+        wanting = evidence.in_events("".__eq__) / evidence.seconds
+        if wanting < _WANTING * cores_count or samples < everything / 3:
+            continue
+        [(query, _)] = queries[application, role].most_common(1)
+        counts = counts_of(evidence, query) or {}
+        name = application or f"a session of role {role} without a name"
+        said = (
+            f"all {cores_count} cores are busy ({percent(busy_ratio)}), and {name} (role {role})"
+            f" has {percent(samples / everything)} of the time of sessions on a core"
+        )
+        yield IncidentFinding(
+            kind="cores are full",
+            said=said,
+            cost=f"{wanting:.1f} sessions want a core at one moment; {calls_words(counts)} of"
+            f" {compact_ms(counts['ms'])} ms: {short_text(known.texts.get(query, ''))}",
+            lost_s=lost_s,
+            share_ratio=evidence.share(lost_s),
+            next_step=f"let {name} send fewer of them at one moment, at a quiet time or to a"
+            f" standby; statement_timeout for role {role} ends long ones",
+            answer=said,
+            evidence={"query_id": str(query), "cores": cores_count, "busy_ratio": busy_ratio},
+        )
+
+
+def _cores(evidence: IncidentEvidence) -> tuple[int, float]:
+    """Return the number of cores of the host, and the share of their time that is not idle."""
+    cores = {str(core): seen for (core,), seen in evidence.seen("cpu").items()}
+    if (whole := cores.pop(ALL_CORES, None)) is None:
+        return 0, 0.0
+    times = {mode: whole.grown(f"{mode}_ns") for mode in MODES}
+    total = sum(times.values())
+    return len(cores), 1 - (times["idle"] + times["iowait"]) / total if total else 0.0
 
 
 def _call(evidence: IncidentEvidence, known: KnownStatements, query: int) -> MeanCall | None:

@@ -40,6 +40,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "holds": ("kind", "pid", "name", "transaction_us"),
     "conflicts": ("reason",),
     "pooler": ("database", "user"),
+    "cpu": ("core",),
 }
 TAKEN = (*_KEYS, "lock_queues", "log")
 # If a sample has fewer rows, none was left out: what the next one adds was counted from zero.

@@ -166,7 +166,8 @@ def _blocker(queue: Queue, evidence: IncidentEvidence) -> IncidentFinding:
     wanted, count = _wanted(rows), max(queue.waiters_max, len(waits))
     lost_s = queue.lost_ns / 1e9
     ddl = _ddl_of(queue)
-    since_s = int(holder["transaction_age_ns"]) / 1e9
+    # A session that holds an advisory lock may be outside of a transaction.
+    since_s = (int(holder["transaction_age_ns"]) or int(holder["state_age_ns"])) / 1e9
     who = f"{counted(count, 'session')} of {_applications(rows)}"
     short = _short_name(holder)
     completed = _completed(queue, evidence)

@@ -61,6 +61,7 @@ STATEMENT_RULES: tuple[
     # The last: others know the reason.
     reading_rules.much_for_little,
     call_rules.slow_calls,
+    call_rules.full_cores,
 )
 
 
@@ -109,7 +110,7 @@ def _of_statements(evidence: IncidentEvidence, known: KnownStatements) -> Iterab
     for rule in STATEMENT_RULES:
         for finding in rule(evidence, known):
             query = str(finding.evidence.get("query_id") or "")
-            lines = (*senders_of(evidence, query), *finding.lines)
+            lines = (*finding.lines, *senders_of(evidence, query))
             by_statement.setdefault(query or finding.said, replace(finding, lines=lines))
     return by_statement.values()
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-import pgparse
-
 from pgdyno.observe.collector import SECOND_NS, Collector, Column, Row, gauge, key
 from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.sql_collector import SqlCollector, pick
@@ -456,20 +454,10 @@ def statements(version: int) -> dict[str, str]:
 
 
 def shown_statement(text: str) -> str:
-    """Return a text of pg_stat_activity without values, on one line.
-
-    A text that cannot be parsed, for example because the server cut it, loses what looks like a
-    value.
-    """
+    """Return a text of pg_stat_activity without values, on one line."""
     # It asks the catalogue, which asks every feature for its collectors.
     from pgdyno.measure.statement_texts import without_constants
 
     if not text or text == _HIDDEN_BY_SERVER:
         return HIDDEN if text else ""
-    if _OF_WORKER.fullmatch(text):
-        return text
-    try:
-        text = pgparse.normalize(text)
-    except (pgparse.PGQueryError, RecursionError, ValueError):
-        text = re.sub(r"'(?:[^']|'')*('|$)|\b\d[\d.]*\b", "?", text)
-    return without_constants(text)
+    return text if _OF_WORKER.fullmatch(text) else without_constants(text)

@@ -490,15 +490,24 @@ def short_text(text: str) -> str:
 
 def senders_of(evidence: IncidentEvidence, query: str) -> Iterator[str]:
     """Yield who sends a statement, those with most sessions first."""
+    names = [
+        f"{application or 'a session without a name'} (role {role})"
+        for application, role in _senders(evidence, query)
+    ]
+    if names:
+        more = f" and {counted(len(names) - 2, 'other application')}" if len(names) > 2 else ""
+        yield f"sent by {' and '.join(names[:2])}" + more
+
+
+def sender_of(evidence: IncidentEvidence, query: int) -> tuple[str, str] | None:
+    """Return the application and role from which most sessions send a statement, if known."""
+    return next(iter(_senders(evidence, str(query))), None)
+
+
+def _senders(evidence: IncidentEvidence, query: str) -> list[tuple[str, str]]:
     seen = [
         (number(rows.last, "count"), application, role)
         for (query_id, application, role), rows in evidence.seen("senders").items()
         if str(query_id) == query
     ]
-    names = [
-        f"{application or 'a session without a name'} (role {role})"
-        for _, application, role in sorted(seen, reverse=True)
-    ]
-    if names:
-        more = f" and {counted(len(names) - 2, 'other application')}" if len(names) > 2 else ""
-        yield f"sent by {' and '.join(names[:2])}" + more
+    return [(application, role) for _, application, role in sorted(seen, reverse=True)]
