@@ -6,7 +6,6 @@ These functions print nothing. Errors are those of `pgdyno.errors`, with the nex
 from __future__ import annotations
 
 import threading
-import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -40,6 +39,7 @@ from pgdyno.designs import (
 )
 from pgdyno.errors import PgdynoError, SpecError
 from pgdyno.loop.drive import carry_out
+from pgdyno.loop.journal import experiment_of
 from pgdyno.measure.run_progress import RunProgress
 from pgdyno.process import cleanup, signals
 from pgdyno.report.blocks import BlockAnswer
@@ -142,7 +142,7 @@ class Result:
     def experiment(self) -> Experiment:
         """The experiment, as in its spec file. Raises: SpecError for a watch and crashes."""
         require_runs(self._folder)
-        return Experiment.model_validate(tomllib.loads(self._folder.spec()))
+        return experiment_of(self._folder)
 
     @cached_property
     def findings(self) -> ExperimentFindings:

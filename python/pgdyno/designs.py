@@ -7,7 +7,6 @@ imported when they are first used, because importing them takes longer than maki
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -128,7 +127,7 @@ def document_of(findings: ExperimentFindings) -> Document:
 
 
 def _kind_of(folder: ExperimentFolder) -> Kind:
-    spec = tomllib.loads(folder.spec())
+    spec = folder.asked()
     if "design" not in spec:
         raise StoreError(
             f"{folder.folder} has no specification of an experiment.",

@@ -6,7 +6,6 @@ How runs are combined is a function of `Measurements`, which the design chooses
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -38,7 +37,7 @@ from pgdyno.answer.timeline import checkpoint_count, marks_of, panels_of
 from pgdyno.errors import AnalysisError, StoreError
 from pgdyno.loop.disturbed import disturbed_by
 from pgdyno.loop.history import measured
-from pgdyno.loop.journal import Visit, repeated, shown_visits, stopped_by, visits
+from pgdyno.loop.journal import Visit, experiment_of, repeated, shown_visits, stopped_by, visits
 from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, script_findings
 from pgdyno.loop.run_needs import doubts_about_needs
 from pgdyno.plan.long_scripts import by_duration, is_by_clock, is_long
@@ -120,7 +119,7 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
     Raises: StoreError if no run of the folder counts; the message says what the folder has.
     AnalysisError if no run completed a transaction.
     """
-    experiment = Experiment.model_validate(tomllib.loads(folder.spec()))
+    experiment = experiment_of(folder)
     facts = folder.facts() or {}
     experiment, done = _counted(experiment, shown_visits(folder), may_be_pilot=make is run_answer)
     if not done:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -276,7 +275,7 @@ def references(store: Store, first: ExperimentFolder, second: ExperimentFolder) 
 
 def _question(folder: ExperimentFolder) -> dict[str, Any]:
     """Return the experiment without name and design: server, data, load, the first variant."""
-    spec = tomllib.loads(folder.spec())
+    spec = folder.asked()
     kept = {name: spec.get(name) for name in ("server", "dataset", "workload")}
     workload = dict(kept["workload"] or {})
     # A longer run of the same load measures the same, and so do runs in another order.

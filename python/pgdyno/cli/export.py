@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-import tomllib
 from pathlib import Path
 
 import click
@@ -18,8 +17,8 @@ from pgdyno.store.files import FORMS, Form
 if wanted.body(__name__):
     from pgdyno.answer.table import COLUMNS, rows_of
     from pgdyno.cli.show import read_kept, require_runs
+    from pgdyno.loop.journal import experiment_of
     from pgdyno.observe.collector import Column
-    from pgdyno.spec.experiment import Experiment
     from pgdyno.store.experiment import Store
     from pgdyno.store.export import RUN, export_rows, export_table, files_of
     from pgdyno.store.folder import ExperimentFolder
@@ -84,8 +83,7 @@ def _make(
 ) -> tuple[Column, ...]:
     """Write the table; return its columns."""
     if name == _RUNS:
-        experiment = Experiment.model_validate(tomllib.loads(folder.spec()))
-        export_rows(rows_of(folder, experiment), COLUMNS, made, form, raw=raw)
+        export_rows(rows_of(folder, experiment_of(folder)), COLUMNS, made, form, raw=raw)
         return COLUMNS
     table = tables()[name]
     export_table(folder.runs(), table, made, form, raw=raw)

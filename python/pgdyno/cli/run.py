@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +133,7 @@ def _extended(experiment: Experiment, folder: ExperimentFolder) -> Experiment:
 
 
 def _stored(folder: ExperimentFolder) -> Experiment:
-    document = tomllib.loads(folder.spec())
+    document = folder.asked()
     for script in _scripts_in(document):
         script["text"] = read_text(Path(script["file"]))
     return Experiment.model_validate(document)

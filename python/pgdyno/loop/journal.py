@@ -8,7 +8,6 @@ position in the spec.
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -208,9 +207,14 @@ def _failed_before(decisions: Sequence[Mapping[str, Any]]) -> dict[int | None, i
     return failed_ns
 
 
+def experiment_of(folder: ExperimentFolder) -> Experiment:
+    """Return the experiment that a result answers. Raises: pydantic.ValidationError."""
+    return Experiment.model_validate(folder.asked())
+
+
 def variants(folder: ExperimentFolder) -> tuple[PlannedVariant, ...]:
     """Return every variant: those of the spec in their order, then those of the design."""
-    experiment = Experiment.model_validate(tomllib.loads(folder.spec()))
+    experiment = experiment_of(folder)
     given = {variant.id: variant for variant in experiment.planned_variants()}
     return tuple({**given, **_recorded(folder.decisions()), **given}.values())
 

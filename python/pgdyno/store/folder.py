@@ -92,10 +92,10 @@ class ExperimentFolder:
         text, _, seal = _text_or_empty(self.folder / "spec.toml").rpartition(_SEAL)
         return (text, seal.strip()) if text else (seal, "")
 
-    def asked(self, verb: str) -> dict[str, Any]:
-        """Return the table of the specification that a verb without an experiment wrote."""
-        table: dict[str, Any] = tomllib.loads(self.spec()).get(verb, {})
-        return table
+    def asked(self, verb: str | None = None) -> dict[str, Any]:
+        """Return the specification, or the table that a verb without an experiment wrote."""
+        document = tomllib.loads(self.spec())
+        return document if verb is None else document.get(verb, {})
 
     def add_decision(self, decision: Mapping[str, Any]) -> None:
         """Append one decision of the planner, and return when it is on the disk."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import heapq
 import threading
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -169,7 +168,7 @@ def peak_seen(store: Store, target: Target) -> PeakActive | None:
         if listed.verb != "watch":
             continue
         folder = ExperimentFolder(listed.folder)
-        asked = tomllib.loads(folder.spec()).get("watch", {}).get("target", {})
+        asked = folder.asked("watch").get("target", {})
         analysis = folder.analysis()
         if analysis is None or any(asked.get(key) != wanted[key] for key in _SAME_SERVER):
             continue
