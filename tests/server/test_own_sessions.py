@@ -11,7 +11,8 @@ from tests.fixtures.command import Command, server_options
 from tests.fixtures.poolers import Pooler
 
 from pgdyno.errors import ServerError
-from pgdyno.server.connect import OWN_PATH, connect
+from pgdyno.server.connect import connect
+from pgdyno.server.session_start import OWN_PATH
 from pgdyno.server.target import Target
 
 SHOWN = (

@@ -18,7 +18,8 @@ from pgdyno.observe import catalogue
 from pgdyno.observe.settings_seen import SETTINGS_SQL
 from pgdyno.observe.sql.sql_collector import schema_sql
 from pgdyno.observe.totals import SESSIONS_SQL
-from pgdyno.server.connect import MARK, connect
+from pgdyno.server.connect import connect
+from pgdyno.server.session_start import MARK
 from pgdyno.server.target import Target
 
 SCHEMA_SQL = schema_sql("pg_stat_statements")

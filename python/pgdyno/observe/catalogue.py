@@ -23,7 +23,7 @@ from pgdyno.observe.session import MORE_TIME_SQL, PID_SQL, REPORT_SQL, SESSION_S
 from pgdyno.observe.sql import database
 from pgdyno.observe.sql.collectors import SQL_COLLECTORS
 from pgdyno.observe.sql.sql_collector import ExtensionCollector, pick, schema_sql
-from pgdyno.server.connect import FIRST_TEXT
+from pgdyno.server.session_start import FIRST_TEXT
 
 COLLECTORS: tuple[type[Collector], ...] = (
     *SQL_COLLECTORS,

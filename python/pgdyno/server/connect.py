@@ -20,6 +20,7 @@ from pgdyno.process import signals
 from pgdyno.server.conninfo import without_pg_environment
 from pgdyno.server.failures import failure, shortened, statement_failure
 from pgdyno.server.password_command import password_of, refused
+from pgdyno.server.session_start import AT_ONCE, FIRST_TEXT, JIT_SINCE, MARK, OWN_PATH, OWN_SETTINGS
 from pgdyno.server.silence import LOOK_S, NoAnswer, hearing, until_signal
 from pgdyno.server.target import Target
 
@@ -39,61 +40,9 @@ _CANCEL_S = 1.0
 _silent: dict[tuple[str, str, str], int] = {}
 _T = TypeVar("_T")
 
-# Names of our statements mean what PostgreSQL itself has: no schema of a user is searched.
-OWN_PATH = "pg_catalog, pg_temp"
-# What our statements and those who read their answers rely on, whatever database and role set.
-# Without row_security a policy of a table is an error, and its functions are not called.
-_OWN_SETTINGS = {
-    "search_path": OWN_PATH,
-    "standard_conforming_strings": "on",
-    "DateStyle": "ISO",
-    "IntervalStyle": "postgres",
-    "extra_float_digits": "1",
-    "bytea_output": "hex",
-    "row_security": "off",
-    "default_transaction_deferrable": "off",
-    "client_min_messages": "warning",
-}
-# No limit for idle or long sessions ends ours while they wait for the next sample, and the views of
-# extensions can be read. These settings are not in every version.
-_UNLESS_UNKNOWN = {
-    "jit": "off",
-    "idle_session_timeout": "0",
-    "idle_in_transaction_session_timeout": "0",
-    "transaction_timeout": "0",
-    "restrict_nonsystem_relation_kind": "",
-}
-# If the settings of the load let every statement be compiled, ours would take seconds. The setting
-# is not a start-up option, because poolers refuse these, and `showing_jit` resets it. A transaction
-# that is serializable, read-only and deferrable waits until all others of that kind have ended.
-_JIT_SINCE = 110000
-AT_ONCE = "SET LOCAL transaction_deferrable = off; SET LOCAL jit = off; "
-# The first statement of a session. Every name has its schema, so the path of the database or the
-# role cannot lead it elsewhere. At a pooler the backend is another client's: there the settings
-# must end with the transaction.
-FIRST_SQL = (
-    "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('search_path'),"
-    " pg_catalog.current_schemas(true), "
-    + ", ".join(
-        f"pg_catalog.set_config('{name}', '{value}', here.is_pooled)"
-        for name, value in _OWN_SETTINGS.items()
-    )
-    + "".join(
-        f", CASE WHEN pg_catalog.current_setting('{name}', true) IS NOT NULL"
-        f" THEN pg_catalog.set_config('{name}', '{value}', here.is_pooled) END"
-        for name, value in _UNLESS_UNKNOWN.items()
-    )
-    + " FROM (SELECT pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) %s AS is_pooled) AS here"
-)
-# The text as it is sent, where %s is the number of the session that the server gave.
-FIRST_TEXT = AT_ONCE + FIRST_SQL
 _READ_ONLY = "default_transaction_read_only"
 # They cannot run inside a transaction, and search no path: their names are qualified.
 _ALONE = re.compile(r"\s*(vacuum|(create|drop)\s+database|alter\s+system)\b", re.I)
-
-
-# Our statements end with it, so that no list of statements takes them for a load.
-MARK = " /* pgdyno */"
 
 
 class _Cursor(psycopg.Cursor[Any]):
@@ -206,7 +155,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                 # SET takes no snapshot, so the isolation of the transaction can still be chosen.
                 if self.is_read_only:
                     self.execute("SET TRANSACTION READ ONLY")
-                for name, value in _OWN_SETTINGS.items():
+                for name, value in OWN_SETTINGS.items():
                     listed = _listed(self._path) if name == "search_path" else f"'{value}'"
                     self.execute(f"SET LOCAL {name} = {listed}".encode())
                 if self._can_compile and not self._shows_jit:
@@ -240,7 +189,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     @property
     def _can_compile(self) -> bool:
-        return self.info.server_version >= _JIT_SINCE
+        return self.info.server_version >= JIT_SINCE
 
     def require_read_only(self) -> None:
         """Close a session that was opened to read, if the server reports that it may write now.
@@ -415,7 +364,7 @@ def _begin(connection: Connection) -> None:
     """
     connection.silence_s_max = _FIRST_ANSWER_S
     first = FIRST_TEXT.replace("%s", str(connection.info.backend_pid))
-    if connection.info.server_version < _JIT_SINCE:
+    if connection.info.server_version < JIT_SINCE:
         first = first.removeprefix(AT_ONCE)
     try:  # Several statements in a text are one transaction.
         cursor = _execute_cheap(connection, first)

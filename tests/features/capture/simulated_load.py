@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from pgdyno.features.capture.model import StatementKind
+from pgdyno.features.capture.observed import StatementKind
 from pgdyno.features.capture.reading.call_series import CallSeries
 from pgdyno.features.capture.reading.counted import Sessions
 from pgdyno.features.capture.reading.grouping import StatementGroup, grouped

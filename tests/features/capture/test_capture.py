@@ -26,8 +26,8 @@ from pgdyno.features.capture.model import (
     Template,
 )
 from pgdyno.features.capture.reading.counted import activity_sql
-from pgdyno.server.connect import MARK
 from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.session_start import MARK
 from pgdyno.server.target import Target
 
 INTERRUPTED = 130

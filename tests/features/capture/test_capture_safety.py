@@ -13,14 +13,7 @@ from pgdyno.errors import SpecError
 from pgdyno.features.capture.file import encoded
 from pgdyno.features.capture.load_statements import harmless
 from pgdyno.features.capture.mirror.job import mirror_load
-from pgdyno.features.capture.model import (
-    Capture,
-    Constant,
-    CountedKey,
-    Counter,
-    OfColumn,
-    Source,
-)
+from pgdyno.features.capture.model import Capture, Constant, CountedKey, Counter, OfColumn, Source
 from pgdyno.features.capture.safety import qualified, refuse_other_loads
 from pgdyno.features.capture.schema import SchemaObject
 from pgdyno.spec.experiment import Script

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 import pytest
 
-from pgdyno.features.capture.model import Counters
+from pgdyno.features.capture.observed import Counters
 from pgdyno.features.capture.reading.counted import Counted, Snapshot, Totals
 
 

@@ -11,7 +11,8 @@ from tests.fixtures.captures import header, shop_capture, tpcb_capture
 
 from pgdyno.errors import SpecError
 from pgdyno.features.capture import file
-from pgdyno.features.capture.model import REASONS, Capture, Equal, Number, Taken
+from pgdyno.features.capture.model import Capture, Equal, Number, Taken
+from pgdyno.features.capture.observed import REASONS
 
 zstd = file.zstd
 

@@ -18,16 +18,8 @@ from pgdyno.features.capture.mirror.candidates import places_of
 from pgdyno.features.capture.mirror.drawing import plan_of, work_of
 from pgdyno.features.capture.mirror.fitting import Fitting
 from pgdyno.features.capture.mirror.kept_fits import Fits, file_of_fits, keep_fits, read_fits
-from pgdyno.features.capture.model import (
-    Capture,
-    Constant,
-    Counters,
-    Drawn,
-    Source,
-    Statement,
-    Step,
-    Template,
-)
+from pgdyno.features.capture.model import Capture, Constant, Drawn, Source, Step, Template
+from pgdyno.features.capture.observed import Counters, Statement
 from pgdyno.server.connect import connect
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target

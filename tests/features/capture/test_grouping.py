@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from pgdyno.features.capture.model import StatementKind
+from pgdyno.features.capture.observed import StatementKind
 from pgdyno.features.capture.reading import grouping
 from pgdyno.features.capture.reading.call_series import (
     CallSeries,

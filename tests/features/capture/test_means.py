@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgdyno.features.capture.model import Counters, Statement
+from pgdyno.features.capture.observed import Counters, Statement
 from pgdyno.features.capture.reading.means import MeansOfStatements, form_of
 
 

@@ -11,7 +11,8 @@ from tests.fixtures.captures import tpcb_capture
 from pgdyno.features.capture.file import encoded
 from pgdyno.features.capture.mirror.job import mirror_load
 from pgdyno.features.capture.mirror.source import source_document
-from pgdyno.features.capture.model import Constant, Counters, Equal, Number, Source, Step
+from pgdyno.features.capture.model import Constant, Equal, Number, Source, Step
+from pgdyno.features.capture.observed import Counters
 from pgdyno.spec.experiment import Script
 
 

@@ -27,7 +27,8 @@ from pgdyno.features.capture.mirror.job import mirror_load
 from pgdyno.features.capture.mirror.recorded import is_recorded, rate_of
 from pgdyno.features.capture.mirror.shown import shown_of_cells
 from pgdyno.features.capture.mirror.source import share_of, source_document
-from pgdyno.features.capture.model import Arrivals, OfColumn
+from pgdyno.features.capture.model import OfColumn
+from pgdyno.features.capture.observed import Arrivals
 from pgdyno.report.blocks import LabelledLine, blocks_of, keys_of
 from pgdyno.spec.rate import rate_from
 from pgdyno.spec.workload import Script, Workload

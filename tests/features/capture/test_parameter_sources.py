@@ -9,7 +9,6 @@ import pytest
 from pgdyno.engine.distribution import Distribution, Hot, Spread
 from pgdyno.features.capture.model import (
     Constant,
-    Counters,
     Drawn,
     Equal,
     Fresh,
@@ -18,10 +17,10 @@ from pgdyno.features.capture.model import (
     OfColumn,
     Returned,
     Source,
-    Statement,
     Step,
     Turn,
 )
+from pgdyno.features.capture.observed import Counters, Statement
 from pgdyno.features.capture.reading.described import Described
 from pgdyno.features.capture.reading.grouping import StatementGroup
 from pgdyno.features.capture.reading.names import Names

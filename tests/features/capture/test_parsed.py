@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pgdyno.features.capture.model import REASONS
+from pgdyno.features.capture.observed import REASONS
 from pgdyno.features.capture.reading.arbiters import arbiters_of
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parameter_uses import Parameter

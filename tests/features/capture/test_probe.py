@@ -16,17 +16,16 @@ from pgdyno.features.capture.file import encoded
 from pgdyno.features.capture.model import (
     Capture,
     Constant,
-    Counters,
     Drawn,
     ListOf,
     Now,
     OfColumn,
     Source,
-    Statement,
     Step,
     Taken,
     Template,
 )
+from pgdyno.features.capture.observed import Counters, Statement
 from pgdyno.features.capture.reading.casts import type_in_use
 from pgdyno.features.capture.schema import ColumnShape, SchemaObject
 from pgdyno.server.scratch import ScratchCluster

@@ -16,7 +16,7 @@ from tests.fixtures.clusters import Make, connection, run_sql, scalar
 from tests.fixtures.command import Command, server_options
 
 from pgdyno.errors import SpecError
-from pgdyno.features.capture.model import RecordedType, Recording, Statement
+from pgdyno.features.capture.observed import RecordedType, Recording, Statement
 from pgdyno.features.capture.safety import refuse_other_loads
 from pgdyno.server.target import Target
 

@@ -179,9 +179,9 @@ def test_a_latency_target_without_a_rate_is_a_limit_on_every_candidate() -> None
     met, stop, _ = carried_out(question)
     assert stop is not None
     design = Tune(question)
-    assert (design.experiment.metric(), design.is_slo_the_goal) == ("tps", False)
-    assert design.why_no_candidate_counts(met) == ""
-    held, ran = design.slo_held(met, range(1, 1000), "0")
+    assert (design.experiment.metric(), design.target.is_goal) == ("tps", False)
+    assert design.target.why_ended(met) == ""
+    held, ran = design.target.held(met, range(1, 1000), "0")
     assert held == ran > 6
     assert findings(question, met).verdict == "better"
 
@@ -222,7 +222,7 @@ def test_disturbed_runs_that_keep_a_limit_or_are_few_do_not_end_a_tuning() -> No
 def test_under_a_rate_the_goal_is_to_meet_the_latency_target() -> None:
     question = asked(slo="p99=12ms", rate="500")
     design = Tune(question)
-    assert (question.metric(), design.is_slo_the_goal) == ("p99", True)
+    assert (question.metric(), design.target.is_goal) == ("p99", True)
     history, stop, _ = carried_out(question)
     assert stop is not None
     tuned = findings(question, history)
@@ -231,16 +231,16 @@ def test_under_a_rate_the_goal_is_to_meet_the_latency_target() -> None:
     assert tuned.gain.value == pytest.approx(0.7, abs=0.02)
     tuning = design.tuning(history)
     within = tuning.rounds_with(tuning.best)
-    held, ran = design.slo_held(history, within, "0")
+    held, ran = design.target.held(history, within, "0")
     assert held == 0
     assert ran >= 6
-    assert design.slo_held(history, within, design.variant_of(tuning.best).id) == (ran, ran)
+    assert design.target.held(history, within, design.variant_of(tuning.best).id) == (ran, ran)
 
 
 def test_with_another_goal_a_target_under_a_rate_is_a_limit() -> None:
     question = asked(slo="p99=20ms", rate="500", metric="cpu_per_tx")
     assert question.metric() == "cpu_per_tx"
-    assert not Tune(question).is_slo_the_goal
+    assert not Tune(question).target.is_goal
 
 
 def test_a_run_is_as_long_as_some_checkpoints_that_the_load_forces() -> None:
@@ -284,7 +284,7 @@ def test_a_target_of_a_transaction_type_is_a_limit_and_nopm_the_goal() -> None:
         load = Workload(scripts=scripts, rate=rate, duration="5s")
         question = asked().model_copy(update={"workload": load, "design": limit})
         design = Tune(question)
-        assert (question.metric(), design.is_slo_the_goal) == (metric, False)
+        assert (question.metric(), design.target.is_goal) == (metric, False)
         assert design.slo is not None
         assert (design.slo.name, design.slo.limit_ms) == ("new-order.p90", 5000)
 
@@ -330,7 +330,7 @@ def findings(
         15,
         metric=question.metric(),
         is_more_better=design.is_more_better,
-        why_ended=design.why_no_candidate_counts(history),
+        why_ended=design.target.why_ended(history),
     )
 
 

@@ -8,7 +8,7 @@ from tests.fixtures.clusters import Make, run_sql
 from pgdyno.features.capture.reading.counted import texts_sql
 from pgdyno.features.watch.statements import Calls, grown
 from pgdyno.measure.statement_texts import OWN, TEXTS_SQL, shown_texts, without_constants
-from pgdyno.server.connect import MARK
+from pgdyno.server.session_start import MARK
 
 
 @pytest.mark.parametrize(

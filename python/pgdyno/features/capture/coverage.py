@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pgdyno.features.capture.mirror.replay import templates_in
-from pgdyno.features.capture.model import REASONS, Capture
+from pgdyno.features.capture.model import Capture
+from pgdyno.features.capture.observed import REASONS
 from pgdyno.quantities import shares_words
 
 

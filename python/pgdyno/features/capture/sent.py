@@ -8,16 +8,9 @@ from typing import Any, TypeVar, cast
 from pgdyno.engine.distribution import CapturePart, Distribution
 from pgdyno.errors import SpecError
 from pgdyno.features.capture.load_statements import uses_of_statement
-from pgdyno.features.capture.model import (
-    Capture,
-    LeftOut,
-    Step,
-    Taken,
-    Template,
-    parts_of,
-    referred_by,
-)
+from pgdyno.features.capture.model import Capture, Step, Taken, Template, parts_of, referred_by
 from pgdyno.features.capture.object_names import ObjectNames
+from pgdyno.features.capture.observed import LeftOut
 from pgdyno.features.capture.safety import why_not_own
 from pgdyno.server.grammar import statements_of
 

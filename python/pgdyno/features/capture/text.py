@@ -8,7 +8,8 @@ from pathlib import Path
 
 from pgdyno.engine.distribution import Distribution
 from pgdyno.features.capture.coverage import Coverage
-from pgdyno.features.capture.model import Capture, Recording, Template
+from pgdyno.features.capture.model import Capture, Template
+from pgdyno.features.capture.observed import Recording
 from pgdyno.quantities import count, counted, format_bytes, milliseconds, percent, seconds
 from pgdyno.report.text_page import TextPage, joined
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pgdyno.observe.session import PATIENCE_SQL, PID_SQL, SESSION_SQL
 from pgdyno.observe.sql.sql_collector import pick
 from pgdyno.server.configuration import SETTINGS_SQL
-from pgdyno.server.connect import FIRST_TEXT
+from pgdyno.server.session_start import FIRST_TEXT
 
 _IS_CLIENT = "backend_type = 'client backend' AND pid <> pg_backend_pid()"
 _IS_OTHERS = (

@@ -14,8 +14,8 @@ from psycopg import sql as sqltext
 from pgdyno.errors import PgdynoError
 from pgdyno.features.nodes.nodes import IDENTITY_SQL
 from pgdyno.observe.session import Connect, PoolerInThePath, ServerSession
-from pgdyno.server.connect import OWN_PATH
 from pgdyno.server.nodes import Node
+from pgdyno.server.session_start import OWN_PATH
 
 # The statement that run_command_on_workers consists of, for one node.
 RELAY_SQL = (

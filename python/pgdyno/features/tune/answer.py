@@ -11,7 +11,7 @@ from pgdyno.analysis.estimate import mean_between_runs
 from pgdyno.analysis.losses import Loss
 from pgdyno.analysis.rounding import change_text
 from pgdyno.answer.answer import Answer, Measurements
-from pgdyno.answer.comparison import Compared
+from pgdyno.answer.compared import Compared
 from pgdyno.features.tune.budget import time_spent
 from pgdyno.features.tune.design import Tune
 from pgdyno.features.tune.findings import NOT_MEASURED, Changed, FormulaValue, SloHeld, TuneFindings
@@ -48,7 +48,7 @@ def tune_answer(seen: Measurements) -> Answer:
     reasons = excluded(seen.folder)
     tuning = design.tuning(history, frozenset(reasons))
     tuning.next()
-    ended = design.why_not_known(history) or design.why_no_candidate_counts(history)
+    ended = design.target.why_ended(history)
     findings = findings_of(
         tuning,
         design.whole_now,
@@ -143,7 +143,7 @@ def _slo_held(design: Tune, tuning: Tuning, history: History) -> SloHeld | None:
         return None
     within = tuning.rounds_with(tuning.best)
     before, after = (
-        design.slo_held(history, within, design.variant_of(candidate).id)
+        design.target.held(history, within, design.variant_of(candidate).id)
         for candidate in (tuning.base, tuning.best)
     )
     return SloHeld(design.asked.slo, *before, *after)

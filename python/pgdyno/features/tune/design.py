@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from pgdyno.analysis.capacity import LoadLimit, LoadTrial
 from pgdyno.errors import AnalysisError
 from pgdyno.features.tune import storage, trial
 from pgdyno.features.tune.arms import PAIRS_PLANNED
+from pgdyno.features.tune.latency_target import LOOKS, LatencyTarget, variant_id
 from pgdyno.features.tune.memory import allowed_bytes
 from pgdyno.features.tune.question import Question
 from pgdyno.features.tune.space import Dimension, check_risks, dimensions
@@ -19,7 +19,7 @@ from pgdyno.features.tune.spec import TuneDesign
 from pgdyno.features.tune.trial import BASE, Candidate, Length, TrialStep
 from pgdyno.features.tune.tuning import Tuning
 from pgdyno.plan.design import NONE, Design
-from pgdyno.plan.history import History, Measured, elapsed_ns, pilots, rounds, why_no_answer
+from pgdyno.plan.history import History, Measured, elapsed_ns, pilots, rounds
 from pgdyno.plan.visits import WARMUP_LEAST_NS, pilot_missing, visit
 from pgdyno.quantities import counted, duration_text, percent, signed
 from pgdyno.settings.formula import Machine
@@ -31,9 +31,6 @@ from pgdyno.spec.designs import MORE_IS_BETTER, Metric
 from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop
 from pgdyno.spec.run_needs import NEEDS
 
-# If the first runs all lack the metric, it cannot be measured on this server.
-_LOOKS = 2
-_BASE_ID = "0"
 # Characters that an id does not have, because files are named after it.
 _UNUSUAL = re.compile(r"[^A-Za-z0-9._=,-]+")
 # Values that the progress shows.
@@ -134,12 +131,13 @@ class Tune(Design[TuneDesign]):
             return Stop("the server as it is cannot be measured")
         if missing := pilot_missing(self.experiment, history, [base]):
             return missing
-        first = rounds(history)[:_LOOKS]
-        if len(first) == _LOOKS and all(self.metric not in run.metrics for run in first):
+        # If the first runs all lack the metric, it cannot be measured on this server.
+        first = rounds(history)[:LOOKS]
+        if len(first) == LOOKS and all(self.metric not in run.metrics for run in first):
             return Stop(f"{self.metric} cannot be measured here")
         tuning = self.tuning(history, excluded)
         step = tuning.next()
-        if why := self.why_not_known(history) or self.why_no_candidate_counts(history):
+        if why := self.target.why_ended(history):
             return Stop(why)
         if step is None:
             return Stop(tuning.reason)
@@ -222,7 +220,9 @@ class Tune(Design[TuneDesign]):
                 self.experiment.workload.warmup_ns or 0
             )
             return max(1, self.asked.runs_ns // usual_ns)
-        is_over = self.why_not_known(history) or self.tuning(history, excluded).next() is None
+        is_over = (
+            self.target.why_not_known(history) or self.tuning(history, excluded).next() is None
+        )
         if rounds(history) and is_over:
             return len(history)
         each_ns = max(1, elapsed_ns(history) // len(history))
@@ -237,7 +237,7 @@ class Tune(Design[TuneDesign]):
         if len(pilots(history)) == len(history):
             plan = self.plan_words(history)
             return f"plan    {plan}" if plan else ""
-        if why := self.why_not_known(history):
+        if why := self.target.why_not_known(history):
             return f"the tuning ends: {why}"
         tuning = self.tuning(history, excluded)
         step = tuning.next()
@@ -289,35 +289,6 @@ class Tune(Design[TuneDesign]):
             said.append(words(seen.name, seen.effect.mean_ratio, seen.effect.pair_count))
         return "; ".join(said) or "no pair yet"
 
-    def why_not_known(self, history: History) -> str:
-        """Return why this machine cannot tell whether a latency target is kept, or "".
-
-        Where the target is a limit, a disturbed run that met it is as good as another. Where the
-        latency itself is compared, each disturbed run says nothing.
-        """
-        target = self.slo
-        if target is None:
-            return ""
-        is_goal = self.is_slo_the_goal
-        return why_no_answer(
-            rounds(history),
-            lambda seen: is_goal or not self._meets(target, seen),
-            runs="runs",
-            spoils=f"says nothing about {target.name}" if is_goal else "missed the target",
-        )
-
-    def why_no_candidate_counts(self, history: History) -> str:
-        """Return why the server as it is cannot be compared within the latency target, or ""."""
-        target = self.slo
-        first = [run for run in rounds(history) if _id(run) == _BASE_ID and not run.disturbed_by]
-        first = first[:_LOOKS]
-        if target is None or self.is_slo_the_goal or len(first) < _LOOKS:
-            return ""
-        if any(self._meets(target, run) for run in first):
-            return ""
-        seen_ms = first[0].latency_ms.get(target.name, math.nan)
-        return f"your settings do not meet {self.asked.slo} with this load ({seen_ms:.3g} ms)"
-
     def priced(
         self, history: History, excluded: frozenset[str] = NONE
     ) -> tuple[PlannedVariant, ...]:
@@ -334,32 +305,10 @@ class Tune(Design[TuneDesign]):
         ]
         return (self.variant_of(tuning.best),) if weaker else ()
 
-    def slo_held(
-        self, history: History, within: Container[int], variant_id: str
-    ) -> tuple[int, int]:
-        """Return how many runs of a variant in these rounds met the latency target, of how many."""
-        target = self.slo
-        ran = [run for run in rounds(history) if _id(run) == variant_id and run.run.round in within]
-        return sum(target is not None and self._meets(target, run) for run in ran), len(ran)
-
-    @property
-    def slo(self) -> LoadLimit | None:
-        """Return the latency target, None without one."""
-        asked = self.asked.target
-        return None if asked is None else LoadLimit(asked.figure, asked.limit)
-
-    @property
-    def is_slo_the_goal(self) -> bool:
-        """Return whether the latency of the target is lowered, rather than kept below a limit."""
-        is_open = self.experiment.workload.rate_tps is not None
-        target = self.asked.target
-        return target is not None and not target.of and is_open and self.asked.metric is None
-
-    @staticmethod
-    def _meets(target: LoadLimit, seen: Measured) -> bool:
-        latency_ms = seen.latency_ms.get(target.name, math.inf)
-        rate_tps = seen.run.cell.rate_tps or seen.tps
-        return target.is_met(LoadTrial(rate_tps, seen.achieved_ratio, latency_ms))
+    @cached_property
+    def target(self) -> LatencyTarget:
+        """Return the latency target of `slo`, which may be without a limit."""
+        return LatencyTarget.of(self.experiment, self.asked)
 
     def tuning(self, history: History, excluded: frozenset[str] = NONE) -> Tuning:
         """Return the state of the tuning after these runs.
@@ -437,7 +386,7 @@ class Tune(Design[TuneDesign]):
         """Yield a run of a round, or each turn of a load, with its part of the time."""
         run = seen.run
         if run.purpose == "round":
-            yield _Ran(_id(seen), run.round, self._goal(seen.metrics), seen.elapsed_ns, seen)
+            yield _Ran(variant_id(seen), run.round, self._goal(seen.metrics), seen.elapsed_ns, seen)
         members = len(set(run.turns))
         for place, (variant, turn) in enumerate(zip(run.turns, seen.turns, strict=True)):
             yield _Ran(
@@ -522,12 +471,8 @@ class Tune(Design[TuneDesign]):
         why = ""
         if step.candidate.name != BASE:
             why = next((text for text in self.asked.keep if self._breaks(text, seen)), "")
-            if (
-                self.slo is not None
-                and not self.is_slo_the_goal
-                and not self._meets(self.slo, seen)
-            ):
-                why = why or str(self.asked.slo)
+            if not (self.target.is_goal or self.target.is_met(seen)):
+                why = why or self.target.text
         said = f"it does not keep {why}" if why else ""
         if seen.tps == 0 and step.candidate.name != BASE:
             said = said or "it completed no transaction in a run"
@@ -545,9 +490,3 @@ class Tune(Design[TuneDesign]):
         if value <= 0:
             return None
         return math.log(value) if self.is_more_better else -math.log(value)
-
-
-def _id(seen: Measured) -> str:
-    variant = seen.run.cell.variant
-    assert variant is not None, "every run of a tuning has a variant"
-    return variant.id

@@ -20,8 +20,8 @@ from pgdyno.features.capture.model import (
     Now,
     OfColumn,
     Source,
-    Statement,
 )
+from pgdyno.features.capture.observed import Statement
 from pgdyno.features.capture.reading.casts import forms_of, type_in_use
 from pgdyno.features.capture.schema import KIND_OF_TYPE
 from pgdyno.features.capture.typical import text_of

@@ -14,14 +14,8 @@ from pydantic import Field
 from pgdyno.engine.distribution import CapturePart
 from pgdyno.errors import SpecError
 from pgdyno.features.capture.mirror.replay import templates_in
-from pgdyno.features.capture.model import (
-    Capture,
-    Returned,
-    Source,
-    Statement,
-    Step,
-    Template,
-)
+from pgdyno.features.capture.model import Capture, Returned, Source, Step, Template
+from pgdyno.features.capture.observed import Statement
 from pgdyno.server.grammar import with_constants
 from pgdyno.spec.experiment import Script
 

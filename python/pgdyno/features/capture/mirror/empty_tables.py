@@ -16,8 +16,8 @@ from pgdyno.features.capture.model import (
     Now,
     OfColumn,
     Source,
-    Statement,
 )
+from pgdyno.features.capture.observed import Statement
 from pgdyno.features.capture.reading.key_sources import FRESH_KINDS
 from pgdyno.features.capture.schema import ColumnShape
 from pgdyno.server.connect import Connection

@@ -60,10 +60,10 @@ from pgdyno.features.capture.model import (
     Now,
     OfColumn,
     Source,
-    Statement,
     Step,
     Template,
 )
+from pgdyno.features.capture.observed import Statement
 from pgdyno.features.capture.reading.casts import forms_of
 from pgdyno.server.connect import Connection
 

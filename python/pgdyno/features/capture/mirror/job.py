@@ -31,7 +31,6 @@ from pgdyno.features.capture.model import (
     Recalled,
     Record,
     Source,
-    Statement,
     Step,
     Taken,
     Template,
@@ -40,6 +39,7 @@ from pgdyno.features.capture.model import (
     referred_by,
 )
 from pgdyno.features.capture.object_names import ObjectNames, quoted
+from pgdyno.features.capture.observed import Statement
 from pgdyno.features.capture.safety import (
     not_of_the_copy,
     refuse_other_loads,

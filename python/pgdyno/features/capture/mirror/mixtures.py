@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from pgdyno.engine.distribution import Distribution, Hot
 from pgdyno.features.capture.mirror.findings import BLOCKS_LIMIT, RATIO_LIMIT
-from pgdyno.features.capture.model import Constant, Drawn, Source, Statement
+from pgdyno.features.capture.model import Constant, Drawn, Source
+from pgdyno.features.capture.observed import Statement
 
 _WEIGHTS = tuple(step / 20 for step in range(21))
 # Candidates whose work is so near share a weight, so that not one value is asked for all the time.

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.errors import SpecError
-from pgdyno.features.capture.model import Capture, Recording, Step, Template
+from pgdyno.features.capture.model import Capture, Step, Template
+from pgdyno.features.capture.observed import Recording
 
 
 def templates_in(capture: Capture) -> tuple[Template, ...]:

@@ -11,16 +11,8 @@ from typing import Any
 
 from pgdyno.features.capture.mirror.adaptation import by_time, is_control, left_out_of
 from pgdyno.features.capture.mirror.job import capture_of, templates_of, texts_as_sent
-from pgdyno.features.capture.model import (
-    REASONS,
-    Capture,
-    Counters,
-    ListOf,
-    OfColumn,
-    Returned,
-    Taken,
-    Template,
-)
+from pgdyno.features.capture.model import Capture, ListOf, OfColumn, Returned, Taken, Template
+from pgdyno.features.capture.observed import REASONS, Counters
 from pgdyno.features.capture.sent import not_sent
 from pgdyno.redaction import redacted
 from pgdyno.spec.experiment import Script

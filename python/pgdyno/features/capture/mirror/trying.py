@@ -21,9 +21,9 @@ from pgdyno.features.capture.model import (
     Now,
     OfColumn,
     Source,
-    Statement,
     Step,
 )
+from pgdyno.features.capture.observed import Statement
 from pgdyno.features.capture.reading.trees import alone, function_name
 from pgdyno.server.connect import Connection
 from pgdyno.server.grammar import statements_of

@@ -9,7 +9,7 @@ from psycopg import sql
 
 from pgdyno.features.capture.mirror.drawing import PG_ERRORS
 from pgdyno.features.capture.mirror.fitting import Fitting
-from pgdyno.features.capture.model import Statement
+from pgdyno.features.capture.observed import Statement
 from pgdyno.server.connect import Connection
 
 # Enough rows for a filter, and the calls after which a statement is seen to add none.

@@ -11,17 +11,15 @@ from dataclasses import dataclass, replace
 
 from pgdyno import quantities
 from pgdyno.features.capture.checks import with_broken
-from pgdyno.features.capture.model import (
+from pgdyno.features.capture.model import Capture, Header, Template
+from pgdyno.features.capture.observed import (
     Arrivals,
-    Capture,
     Counters,
-    Header,
     LeftOut,
     Profile,
     SessionKind,
     Statement,
     StatementKind,
-    Template,
 )
 from pgdyno.features.capture.reading.call_series import CallSeries
 from pgdyno.features.capture.reading.constants import constant_count

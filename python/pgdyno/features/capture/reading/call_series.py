@@ -17,7 +17,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from pgdyno.features.capture.model import StatementKind
+from pgdyno.features.capture.observed import StatementKind
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import psycopg
 
-from pgdyno.features.capture.model import Counters
+from pgdyno.features.capture.observed import Counters
 from pgdyno.features.capture.reading.schema import Fetch
 
 # In the order of `Counters` after the keys. {block_time} and {plan} differ between versions.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pgdyno.features.capture.model import Statement
+from pgdyno.features.capture.observed import Statement
 from pgdyno.features.capture.reading.parsed import Parsed
 
 # A statement finds rows if this share of its calls does.

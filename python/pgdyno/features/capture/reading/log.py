@@ -11,9 +11,9 @@ from typing import Any
 
 from pgdyno.errors import SpecError
 from pgdyno.features.capture.checks import with_broken
-from pgdyno.features.capture.model import (
+from pgdyno.features.capture.model import Capture
+from pgdyno.features.capture.observed import (
     REASONS,
-    Capture,
     Counters,
     LeftOut,
     Profile,

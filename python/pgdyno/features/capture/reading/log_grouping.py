@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
-from pgdyno.features.capture.model import Protocol
+from pgdyno.features.capture.observed import Protocol
 from pgdyno.features.capture.reading.log_calls import (
     Call,
     LoggedSession,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgdyno.features.capture.model import Arrivals
+from pgdyno.features.capture.observed import Arrivals
 
 # A longer curve is made of longer intervals.
 _ARRIVALS_MAX = 4_000

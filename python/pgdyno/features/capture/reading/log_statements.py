@@ -13,7 +13,7 @@ from pgdyno.features.capture.reading.arbiters import places_of
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parsed import TYPE_BEFORE, Parsed, parse
 from pgdyno.features.capture.reading.rows_of_values import FoldedRows, folded
-from pgdyno.server.connect import FIRST_SQL
+from pgdyno.server.session_start import FIRST_SQL
 
 # Every session of ours begins with a text that has it; a log has no comments.
 _OUR_FIRST = FIRST_SQL.partition("'")[0]

@@ -12,7 +12,8 @@ import numpy as np
 
 from pgdyno.engine.distribution import Spread
 from pgdyno.features.capture.arrays import items_in
-from pgdyno.features.capture.model import Number, Returned, Source, Statement, Step, Template
+from pgdyno.features.capture.model import Number, Returned, Source, Step, Template
+from pgdyno.features.capture.observed import Statement
 from pgdyno.features.capture.reading.cases import with_cases
 from pgdyno.features.capture.reading.column_statistics import RawColumn
 from pgdyno.features.capture.reading.described import Described

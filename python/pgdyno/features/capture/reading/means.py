@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from pgdyno.features.capture.model import Counters, Statement
+from pgdyno.features.capture.observed import Counters, Statement
 from pgdyno.features.capture.reading.rows_of_values import ALIAS
 
 _TYPE = (

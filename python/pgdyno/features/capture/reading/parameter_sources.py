@@ -26,9 +26,9 @@ from pgdyno.features.capture.model import (
     Record,
     Returned,
     Source,
-    Statement,
     Turn,
 )
+from pgdyno.features.capture.observed import Statement
 from pgdyno.features.capture.reading.constants import first_constant
 from pgdyno.features.capture.reading.copied import row_sources, with_new_keys
 from pgdyno.features.capture.reading.described import Described

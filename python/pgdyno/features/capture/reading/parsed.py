@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import pgparse
 
-from pgdyno.features.capture.model import StatementKind
+from pgdyno.features.capture.observed import StatementKind
 from pgdyno.features.capture.reading import utilities
 from pgdyno.features.capture.reading.arbiters import with_index, without_index
 from pgdyno.features.capture.reading.names import Names

@@ -19,7 +19,7 @@ from typing import Any
 
 from pgdyno.features.capture.arrays import items_in
 from pgdyno.features.capture.load_statements import is_part_of_load
-from pgdyno.features.capture.model import Counters, Protocol, RecordedType, Recording, Statement
+from pgdyno.features.capture.observed import Counters, Protocol, RecordedType, Recording, Statement
 from pgdyno.features.capture.reading.key_families import KeyFamilies
 from pgdyno.features.capture.reading.log_calls import Call, Value
 from pgdyno.features.capture.reading.parsed import Parsed

@@ -15,7 +15,8 @@ import psycopg
 
 from pgdyno.clock import read_pair
 from pgdyno.errors import InterruptedByUser
-from pgdyno.features.capture.model import Capture, Counters, Header
+from pgdyno.features.capture.model import Capture, Header
+from pgdyno.features.capture.observed import Counters
 from pgdyno.features.capture.reading import catalog, counted
 from pgdyno.features.capture.reading.accepted import prepared
 from pgdyno.features.capture.reading.arbiters import arbiters_of
@@ -47,7 +48,7 @@ from pgdyno.features.capture.reading.utilities import query_of
 from pgdyno.observe.session import REPORT_SQL
 from pgdyno.observe.sql.statements import SCHEMA_SQL
 from pgdyno.process import signals
-from pgdyno.server.connect import FIRST_TEXT, MARK
+from pgdyno.server.session_start import FIRST_TEXT, MARK
 from pgdyno.server.target import Target
 
 _VERSION = version_of("pgdyno")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pgdyno.features.capture.model import StatementKind
+from pgdyno.features.capture.observed import StatementKind
 from pgdyno.features.capture.reading.call_series import CallSeries
 from pgdyno.features.capture.reading.counted import Sessions
 
