@@ -88,7 +88,7 @@ def test_a_script_four_times_as_fast_is_found_faster_with_its_reason(
     folder = Store(pgdyno.store).find("last")
     assert "fast against slow" in folder.report_path.read_text()
     why = "the rest exceeds the answer"
-    monkeypatch.setattr("pgdyno.answer.comparison.why_withheld", lambda *_: why)
+    monkeypatch.setattr("pgdyno.answer.compared.why_withheld", lambda *_: why)
     answer = answer_of(folder)
     document = document_of(answer)
     assert document["variants"][1]["where_the_difference_lies"] is None

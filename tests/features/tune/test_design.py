@@ -285,8 +285,8 @@ def test_a_target_of_a_transaction_type_is_a_limit_and_nopm_the_goal() -> None:
         question = asked().model_copy(update={"workload": load, "design": limit})
         design = Tune(question)
         assert (question.metric(), design.target.is_goal) == (metric, False)
-        assert design.slo is not None
-        assert (design.slo.name, design.slo.limit_ms) == ("new-order.p90", 5000)
+        assert design.target.limit is not None
+        assert (design.target.limit.name, design.target.limit.limit_ms) == ("new-order.p90", 5000)
 
 
 @pytest.mark.parametrize(
