@@ -104,6 +104,16 @@ def test_time_is_labelled_in_the_unit_of_its_length(span_s: float, last: str) ->
     assert scale.ticks[-1][1] == last
 
 
+@pytest.mark.parametrize(
+    ("span_s", "labels"),
+    [(20, ["23:59:50", "23:59:55", "00:00:00", "00:00:05"]), (14_400, ["00:00", "00:30"])],
+)
+def test_an_axis_with_the_time_of_day_has_round_times(span_s: float, labels: list[str]) -> None:
+    low = 86_388.5
+    scale = axis.time(low, low + span_s, start_px=0, end_px=600, is_clock=True)
+    assert [label for _, label in scale.ticks][: len(labels)] == labels
+
+
 def test_a_gap_parts_the_line() -> None:
     line = Line("tps", SEQUENCE[0], (0, 1, 2, 3), (1.0, None, 2.0, 3.0))
     stroke = drawn(chart(line)).find(".//path[@class='stroke']")

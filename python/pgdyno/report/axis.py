@@ -93,14 +93,20 @@ def levels(measured: list[float], *, is_log: bool, start_px: float, end_px: floa
     return Axis(ends[0], ends[1], start_px, end_px, is_log, ticks)
 
 
-def time(low_s: float, high_s: float, *, start_px: float, end_px: float) -> Axis:
-    """Return a time axis from the first to the last value, in s, min:s or h:min."""
+def time(
+    low_s: float, high_s: float, *, start_px: float, end_px: float, is_clock: bool = False
+) -> Axis:
+    """Return a time axis from the first to the last value, in s, min:s or h:min.
+
+    Args: is_clock, whether the values count from midnight.
+    """
     high_s = high_s if high_s > low_s else low_s + 1
     span = high_s - low_s
     step = next((s for s in _TIME_STEPS_S if span / s <= 8), 86400)
     first = math.ceil(low_s / step - 1e-9)
     values = [n * step for n in range(first, math.floor(high_s / step + 1e-9) + 1)]
-    ticks = tuple((float(v), clock_text(v, span)) for v in values)
+    text = day_text if is_clock else clock_text
+    ticks = tuple((float(v), text(v, span)) for v in values)
     return Axis(low_s, high_s, start_px, end_px, False, ticks)
 
 
@@ -112,6 +118,13 @@ def clock_text(value_s: float, span_s: float) -> str:
     if span_s <= 7200:
         return f"{whole // 60}:{whole % 60:02d}"
     return f"{whole // 3600}:{whole % 3600 // 60:02d} h"
+
+
+def day_text(value_s: float, span_s: float) -> str:
+    """Return the time of day "16:42:13", or "16:42" on an axis of more than two hours."""
+    minutes, second = divmod(round(value_s) % 86400, 60)
+    text = f"{minutes // 60:02d}:{minutes % 60:02d}"
+    return text if span_s > 7200 else f"{text}:{second:02d}"
 
 
 def _step(rough: float) -> float:

@@ -18,6 +18,7 @@ from pgdyno.report.palette import Role
 
 Scale = Literal["linear", "log"]
 Values = tuple[float | None, ...]
+TIME_OF_DAY = "time of day, UTC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,11 @@ class Chart:
         if low < high:
             return low, high
         return (low / 2, high * 2) if self.x_scale == "log" and low > 0 else (low - 1, high + 1)
+
+    @property
+    def is_clock(self) -> bool:
+        """Return whether x is a time of day, in seconds since midnight."""
+        return self.x_label == TIME_OF_DAY
 
     @property
     def is_x_log(self) -> bool:

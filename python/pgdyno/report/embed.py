@@ -51,6 +51,7 @@ def _chart(chart: Chart, axes: Axes, flags: Flags) -> dict[str, Any]:
         "title": chart.title,
         "unit": chart.unit,
         "xLabel": chart.x_label,
+        "isClock": chart.is_clock,
         "xScale": "log" if chart.is_x_log else "linear",
         "yScale": chart.y_scale,
         "stacked": chart.is_stacked,

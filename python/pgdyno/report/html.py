@@ -20,7 +20,7 @@ from markupsafe import Markup
 
 from pgdyno import quantities
 from pgdyno.redaction import printable, redacted
-from pgdyno.report import figures, forest, numbers, palette, small_drawings, svg, words
+from pgdyno.report import axis, figures, forest, numbers, palette, small_drawings, svg, words
 from pgdyno.report.block_charts import ChartList, SentenceBlock, TimeSplit
 from pgdyno.report.block_lists import TimeCharts
 from pgdyno.report.blocks import Block, BlockAnswer, Tile, blocks_of
@@ -131,6 +131,7 @@ _FILTERS: dict[str, Callable[..., Any]] = {
     "value": lambda estimate: numbers.value_text(estimate).replace(">= ", "≥ "),
     "plain": quantities.plain,
     "fixed": quantities.fixed,
+    "day": lambda time_s: axis.day_text(time_s, 0.0),
     "counted": quantities.counted,
     "percent": lambda ratio: quantities.percent(ratio).replace(" %", "\u00a0%"),
     "precision": numbers.precision_text,

@@ -92,7 +92,7 @@ def _x_axis(chart: Chart, width: int) -> Axis:
     low, high = chart.x_range
     ends = {"start_px": float(_LEFT), "end_px": float(width - _RIGHT)}
     if chart.group == "time":
-        return axis.time(low, high, **ends)
+        return axis.time(low, high, is_clock=chart.is_clock, **ends)
     measured = [x for line in chart.lines if line.shape == "points" for x in line.x]
     return axis.levels(measured or [low, high], is_log=chart.is_x_log, **ends)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -215,6 +216,20 @@ def test_rows_that_are_read_in_vain_are_counted_and_a_missing_index_is_a_hypothe
     assert any("EXPLAIN" in line for line in first["lines"])
     assert first["evidence"]["rows_needed"] == pytest.approx(100)
     assert "reads 100,000 rows of orders for 100" in first["answer"]
+
+
+def test_counted_rows_are_printed_and_an_estimate_is_called_so(shop: Target) -> None:
+    # A page of 10: an average customer has 100 rows.
+    page = "SELECT * FROM orders WHERE customer = %s ORDER BY n LIMIT 10"
+    with busy(shop, "web", lambda worker, turn: worker.execute(page, [turn % 1000])):
+        first = of_kind(documents(shop, 2.5), "index missing")
+    assert "reads 100,000 rows of orders for 10" in first["said"]
+    assert re.search(r"ms a call, ([\d.]+ calls/s|\d calls in \d s);", first["cost"])
+    total = "SELECT sum(n) FROM orders WHERE customer = %s"
+    with busy(shop, "web", lambda worker, turn: worker.execute(total, [turn % 1000])):
+        listed = documents(shop, 2.5)
+    [said] = [made["said"] for made in listed if "sum" in made["said"]]
+    assert "rows of orders for about 100 that it sums (estimate)" in said
 
 
 def test_a_healthy_server_under_load_has_no_finding(counting: ScratchCluster, shop: Target) -> None:

@@ -57,7 +57,7 @@ def named(listed: list[IncidentFinding], kind: str) -> str:
     """Return all words of the first finding of a kind."""
     finding = next((made for made in listed if made.kind == kind), None)
     assert finding is not None, [made.said for made in listed]
-    assert "seen since the first seconds of this watch" in finding.cost or finding.since_s
+    assert "began before " in finding.cost or finding.since_s
     return f"{finding.said} {finding.cost} {' '.join(finding.lines)} {finding.next_step}"
 
 

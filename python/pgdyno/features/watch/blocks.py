@@ -33,7 +33,6 @@ from pgdyno.report.blocks import (
     BlockAnswer,
     BlockSection,
     LabelledLine,
-    Level,
     TableBlock,
     TableColumn,
     Tile,
@@ -95,10 +94,10 @@ def _blocks(findings: WatchFindings) -> Iterator[Block]:
         yield BlockSection("Also seen", "also", "Also seen", "Each lost less time.", (listed,))
     yield from _where(document)
     if over_time := charts.time_charts(findings):
-        lead = "One axis for all charts."
+        lead = "One axis for all charts" + ", with the time of day, UTC" * over_time[0].is_clock
         if findings.marks:
-            lead = "One axis for all charts; marks are checkpoints and gaps without samples."
-        yield time_section(over_time, findings.marks, lead)
+            lead += "; marks are checkpoints and gaps without samples"
+        yield time_section(over_time, charts.marks(findings), f"{lead}.")
     if findings.tables:
         tables = tuple(map(fact_table, findings.tables))
         yield BlockSection("Before and after", "state", "Before and after", "", tables)
@@ -168,19 +167,6 @@ def _lines(document: Document) -> Iterator[LabelledLine]:
     for change in document.get("settings_changed", ()):
         words = f"{change['name']}: {change['before']} -> {change['after']}"
         yield LabelledLine("changed", words, "bad")
-    doctor = document["doctor"]
-    level: Level = "full" if document.get("findings") else "short"
-    if doctor.get("bad"):
-        # In an incident it is noise; the page has a section of the doctor.
-        if level == "short":
-            command = document.get("doctor_command", "pgdyno doctor")
-            bad = f"{doctor['bad']} bad, {doctor['warn']} doubtful: {command}"
-            yield LabelledLine("doctor", bad, "bad")
-    else:
-        yield LabelledLine("doctor", "nothing bad", "good", "full")
-    if why := why_sampled_words(document["sessions_at_work"]):
-        # With findings, the page alone has the reason.
-        yield LabelledLine("sessions", why, level=level)
 
 
 def _where(document: Document) -> Iterator[Block]:
@@ -221,8 +207,9 @@ def _where(document: Document) -> Iterator[Block]:
             shown_count = shown * is_in_text
             table = TableBlock(title, columns, rows, short_row_count=shown_count, short_rest=rest)
             blocks.append(table)
+    why = why_sampled_words(sessions)
     lead = (
-        f"DB time is the time in which sessions are active: {seen}. pg_stat_activity, sampled"
+        f"DB time is the time in which sessions are active: {seen}.{why} pg_stat_activity, sampled"
         " at random intervals, splits it by statement and wait event. Shares refer to DB time."
         " Ranges are 95 % intervals."
     )

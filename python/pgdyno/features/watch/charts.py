@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from pgdyno.analysis.findings import Mark
 from pgdyno.features.watch.panels import WatchFindings
 from pgdyno.features.watch.words import number_text
 from pgdyno.quantities import short
 from pgdyno.report import figures
-from pgdyno.report.chart import Chart, Line
+from pgdyno.report.chart import TIME_OF_DAY, Chart, Line
 
 _HERO_HEIGHT_PX = 300
 _Figures = Mapping[tuple[str, str], tuple[str, str]]
@@ -23,7 +24,9 @@ def main_charts(findings: WatchFindings) -> tuple[Chart, ...]:
     height_px = _HERO_HEIGHT_PX
     return tuple(
         _shown(
-            figures.over_time(panel, findings, key=f"main-{panel.key}", height_px=height_px), known
+            figures.over_time(panel, findings, key=f"main-{panel.key}", height_px=height_px),
+            known,
+            findings.clock_s,
         )
         for panel in panels[:1]
     )
@@ -32,7 +35,14 @@ def main_charts(findings: WatchFindings) -> tuple[Chart, ...]:
 def time_charts(findings: WatchFindings) -> tuple[Chart, ...]:
     """Return every panel as a chart over time."""
     known = _figures(findings.document)
-    return tuple(_shown(chart, known) for chart in figures.time_charts(findings))
+    charts = figures.time_charts(findings)
+    return tuple(_shown(chart, known, findings.clock_s) for chart in charts)
+
+
+def marks(findings: WatchFindings) -> tuple[Mark, ...]:
+    """Return the marks on the axis of the charts."""
+    clock_s = findings.clock_s or 0.0
+    return tuple(replace(mark, time_s=mark.time_s + clock_s) for mark in findings.marks)
 
 
 def _figures(document: Mapping[str, Any]) -> _Figures:
@@ -54,8 +64,8 @@ def _figures(document: Mapping[str, Any]) -> _Figures:
     return known
 
 
-def _shown(chart: Chart, known: _Figures) -> Chart:
-    """Return the chart with these figures in its legend.
+def _shown(chart: Chart, known: _Figures, clock_s: float | None) -> Chart:
+    """Return the chart with these figures in its legend, and the time of day on its axis.
 
     A line without a figure next to lines with one has no mean: it would not add up with theirs.
     """
@@ -67,4 +77,14 @@ def _shown(chart: Chart, known: _Figures) -> Chart:
         mean, quantity = known.get((panel, line.name), ("", ""))
         return replace(line, summary=f"mean {mean}" if mean else "", quantity=quantity)
 
-    return replace(chart, lines=tuple(map(shown, chart.lines)))
+    chart = replace(chart, lines=tuple(map(shown, chart.lines)))
+    if clock_s is None:
+        return chart
+    low, high = chart.x_range
+    return replace(
+        chart,
+        x_label=TIME_OF_DAY,
+        x_ends=(low + clock_s, high + clock_s),
+        lines=tuple(replace(line, x=tuple(x + clock_s for x in line.x)) for line in chart.lines),
+        flags=tuple(replace(flag, x=flag.x + clock_s) for flag in chart.flags),
+    )

@@ -26,7 +26,7 @@ from pgdyno.features.watch.incident.finding import SHOWN_MAX, Danger, IncidentFi
 from pgdyno.features.watch.statements import Calls, counted_ms, grown
 from pgdyno.features.watch.tally import Tally
 from pgdyno.features.watch.words import number_text
-from pgdyno.quantities import counted, fixed, plain, plain_decimals
+from pgdyno.quantities import fixed, plain, plain_decimals
 from pgdyno.store.folder import ExperimentFolder
 
 _EVENTS_SHOWN = 12
@@ -116,7 +116,7 @@ def document_of(
         "seconds": watched.lasted_ns / 1e9,
         "seconds_seen": tally.seen_ns / 1e9,
         "is_complete": watched.is_complete,
-        "sentence": answer_of(findings) or _without_answer(tally, work, len(findings)),
+        "sentence": answer_of(findings) or _without_answer(tally, work, findings),
         "findings": [finding.as_document() for finding in findings[:SHOWN_MAX]],
         "also_seen": [finding.as_document() for finding in findings[SHOWN_MAX:]],
         "tps": total.tps,
@@ -137,7 +137,6 @@ def document_of(
         "bytes": size_bytes,
         "bytes_per_hour": size_bytes / hours if hours else None,
         "doctor": facts.get("doctor", {}).get("counts", {}),
-        "doctor_command": facts.get("doctor_command", "pgdyno doctor"),
     }
 
 
@@ -157,10 +156,12 @@ def answer_of(findings: Sequence[IncidentFinding]) -> str:
     return ""
 
 
-def _without_answer(tally: Tally, work: WatchedWork, finding_count: int) -> str:
-    """Return the answer of a watch if no finding is the answer."""
-    wrong = f"nothing urgent in {counted(finding_count, 'finding')}" if finding_count else HEALTHY
-    return f"{wrong}: " * (tally.total.tps is not None) + sentence(tally, work)
+def _without_answer(tally: Tally, work: WatchedWork, findings: Sequence[IncidentFinding]) -> str:
+    """Return the answer of a watch if no finding is the answer: it names the worst one."""
+    if not findings:
+        return f"{HEALTHY}: " * (tally.total.tps is not None) + sentence(tally, work)
+    more = f" and {len(findings) - 1} more" * (len(findings) > 1)
+    return f"not urgent: {findings[0].answer}{more}"
 
 
 def sentence(tally: Tally, work: WatchedWork) -> str:

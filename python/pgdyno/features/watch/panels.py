@@ -23,6 +23,7 @@ from pgdyno.store.stored_run import StoredRun
 
 _POINTS = 600
 _SECOND_NS = 1_000_000_000
+_DAY_NS = 86_400 * _SECOND_NS
 
 
 def watch_findings(folder: ExperimentFolder) -> WatchFindings:
@@ -52,6 +53,7 @@ def watch_findings(folder: ExperimentFolder) -> WatchFindings:
         duration_s=seconds,
         panels=tuple(panel for panel in drawn if panel is not None),
         marks=nearest_merged(_marks(segments, document, origin_ns)),
+        clock_s=origin_ns % _DAY_NS / 1e9 if origin_ns and seconds <= 86400 else None,
         examined=tuple(facts.get("doctor", {}).get("findings", ())),
         settings=tuple(sorted(facts.get("settings", {}).items())),
         tables=state_tables(segments),
@@ -94,7 +96,8 @@ class WatchFindings:
     """A watch as its page shows it.
 
     `document`: `pgdyno.watch/1`. `examined`: the findings of the doctor, worst first. `tables`:
-    facts from before and after the watch.
+    facts from before and after the watch. `clock_s`: the time of day at its begin, seconds since
+    midnight UTC; None if not known, or if it lasted more than a day.
     """
 
     document: Mapping[str, Any]
@@ -104,3 +107,4 @@ class WatchFindings:
     examined: tuple[Mapping[str, str], ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
     tables: tuple[FactTable, ...] = ()
+    clock_s: float | None = None

@@ -7,7 +7,6 @@ segments remain, and the last one stays readable.
 from __future__ import annotations
 
 import importlib.metadata
-import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -301,7 +300,6 @@ def _keep_what_was_asked(
             "target_line": examination.target,
             "settings": _settings_kept(server),
             "doctor": examination.as_document(),
-            "doctor_command": _doctor_of(request.target),
         }
     )
     if request.note:
@@ -317,11 +315,6 @@ def _settings_kept(server: ServerSeen | None) -> dict[str, str]:
         for name, setting in settings.items()
         if setting.is_changed or name in ALWAYS_KEPT
     }
-
-
-def _doctor_of(target: Target) -> str:
-    place = ("-h", target.host, "-p", target.ports, "-U", target.user, "-d", target.database)
-    return shlex.join(("pgdyno", "doctor", *place))
 
 
 def _settings_changed(target: Target, examination: Examination) -> list[dict[str, str]]:

@@ -63,7 +63,7 @@ def how_words(sessions: Document) -> str:
 def why_sampled_words(sessions: Document) -> str:
     """Return why samples are used instead of the server's count; "" if the count is used."""
     why = sessions.get("why_sampled")
-    return f"{why}; the number from the samples is used" if why else ""
+    return f" This number is from samples, because {why}." if why else ""
 
 
 def peak_words(sessions: Document) -> str:

@@ -19,9 +19,13 @@ function numberText(value, digits = 3) {
 // Labels of ticks need no trailing zeros.
 const tickText = (value) => value.toLocaleString("en-US", { maximumSignificantDigits: 4 });
 
-function clockText(seconds, span, decimals = 0) {
+function timeText(chart, seconds, span, decimals = 0) {
   const two = (n) => String(n).padStart(2, "0");
   const whole = Math.round(seconds);
+  if (chart.isClock) {
+    const text = new Date(1000 * whole).toISOString();
+    return text.slice(11, span <= 7200 || decimals ? 19 : 16);
+  }
   if (span <= 180) return `${seconds.toFixed(span < 2 ? 1 : decimals)} s`;
   if (span <= 7200 || decimals) return `${Math.floor(whole / 60)}:${two(whole % 60)}`;
   return `${Math.floor(whole / 3600)}:${two(Math.floor((whole % 3600) / 60))} h`;
@@ -115,12 +119,14 @@ function xAxis(chart, zoomed, text) {
   const isTime = chart.group === "time";
   const isLog = chart.xScale === "log";
   const [low, high] = zoomed ?? chart.xEnds;
+  const xStart = chart.isClock ? low : 0;
   const pad = isLog ? (high / low) ** 0.03 : (high - low) * 0.03;
   const padded = isLog ? [low / pad, high * pad] : [low - pad, high + pad];
   const [min, max] = isTime ? [low, high] : padded;
   const step = timeStep(max - min);
+  const first = Math.ceil(min / step);
   const ticks = isTime
-    ? Array.from({ length: Math.floor(max / step) + 1 }, (_, i) => i * step).filter((t) => t >= min)
+    ? Array.from({ length: Math.floor(max / step) - first + 1 }, (_, i) => (first + i) * step)
     : chart.levels;
   const stroke = { lineStyle: { color: css("--rule-strong") } };
   return {
@@ -134,7 +140,7 @@ function xAxis(chart, zoomed, text) {
       ...text,
       hideOverlap: true,
       customValues: ticks,
-      formatter: (value) => (isTime ? clockText(value, max) : tickText(value)),
+      formatter: (value) => (isTime ? timeText(chart, value, max - xStart) : tickText(value)),
     },
   };
 }

@@ -11,7 +11,7 @@ const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"
 
 function csvOf(chart) {
   const cell = (value) => (value === null || value === undefined ? "" : String(value));
-  const x = chart.group === "time" ? "time_s" : chart.xLabel;
+  const x = chart.group === "time" && !chart.isClock ? "time_s" : chart.xLabel;
   if (chart.x) {
     const head = [x], columns = [chart.x];
     for (const line of chart.lines) {

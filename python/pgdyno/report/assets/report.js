@@ -84,7 +84,7 @@ function showAt(view, x) {
 
 function moveCursor(view, x) {
   for (const one of together(view)) showAt(one, snapped(one, x));
-  if (isTime(view)) cursorAt.textContent = clockText(x, view.chart.xEnds[1], 1);
+  if (isTime(view)) cursorAt.textContent = timeText(view.chart, x, view.chart.xEnds[1], 1);
 }
 
 function leave(view) {

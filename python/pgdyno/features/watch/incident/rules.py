@@ -15,7 +15,12 @@ from pgdyno.features.watch.incident import (
     wait_rules,
 )
 from pgdyno.features.watch.incident.evidence import IncidentEvidence
-from pgdyno.features.watch.incident.finding import SHOWN_MAX, IncidentFinding, in_order
+from pgdyno.features.watch.incident.finding import (
+    SHOWN_MAX,
+    IncidentFinding,
+    clock_text,
+    in_order,
+)
 from pgdyno.features.watch.incident.statement_rules import (
     KnownStatements,
     reading_in_vain,
@@ -126,10 +131,12 @@ def _since(finding: IncidentFinding, evidence: IncidentEvidence) -> IncidentFind
         if query
         else evidence.noted_after_s(finding.subject)
     )
-    since_s = max(0.0, evidence.seconds - after_s)
-    words = f"seen for {seconds(round(since_s))}"
+    seen_s = max(0.0, evidence.seconds - after_s)
+    words = f"seen for {seconds(round(seen_s))}"
+    since_s: float | None = seen_s
     if after_s <= _FIRST_S:
-        words = "seen since the first seconds of this watch"
-    elif round(since_s) < 1:
+        noted_ns = evidence.ended_ns - int(seen_s * 1e9)
+        words, since_s = f"began before {clock_text(noted_ns, evidence.ended_ns)}", None
+    elif round(seen_s) < 1:
         words = "seen at the end of this watch"
     return replace(finding, since_s=since_s, cost="; ".join(filter(None, (finding.cost, words))))

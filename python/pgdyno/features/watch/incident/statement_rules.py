@@ -15,7 +15,7 @@ from pgdyno.features.watch.incident.table_facts import (
     StatementFacts,
     TableFacts,
 )
-from pgdyno.quantities import compact_ms, counted, percent, seconds
+from pgdyno.quantities import compact_ms, counted, percent, plain, seconds
 
 _SHARE_MIN = 0.05
 _READ_MIN = 1_000
@@ -197,7 +197,11 @@ def _in_vain(
     lost_s, share, alike = time_of_alike(evidence, known, query)
     text = " ".join(known.texts.get(query, "").split()) or f"query {query}"
     what = "rows" if is_whole else "index entries"
-    reads = f"reads {read:,.0f} {what} of {table.name} for {max(reason.needed_count, 0):,.0f}"
+    # What is summed is not counted: the planner's estimate remains.
+    needed = f"{counts['rows']:,.0f}"
+    if facts.parts.sums:
+        needed = f"about {plain(max(reason.needed_count, 0), 1)} that it sums (estimate)"
+    reads = f"reads {read:,.0f} {what} of {table.name} for {needed}"
     return IncidentFinding(
         kind=reason.kind,
         said=f"{text}: {reads}",
@@ -479,7 +483,10 @@ def size_of(evidence: IncidentEvidence, table: TableFacts) -> tuple[float, float
 
 
 def calls_words(counts: Mapping[str, float]) -> str:
-    """Return "512 calls in 10 s": the server is asked for its counts less often than for waits."""
+    """Return "51 calls/s", or "3 calls in 20 s" of rare ones."""
+    rate = counts["calls"] / max(counts["counted_s"], 1e-9)
+    if rate >= 1:
+        return f"{plain(rate, 2)} calls/s"
     return f"{counts['calls']:,.0f} calls in {seconds(round(counts['counted_s']))}"
 
 

@@ -203,7 +203,9 @@ def _finding(
     if is_ordinary or is_little or _flush_ms(evidence, lost_s) < meaning.flush_ms:
         return None
     query, who, part = _who(evidence, known, events)
-    if ((counts_of(evidence, query) or {}).get("ms", 0.0)) > meaning.call_ms:
+    # Where statements are counted and none is named, nobody knows whether the calls are short.
+    unknown_ms = math.inf if known.counts_statements else 0.0
+    if (counts_of(evidence, query) or {}).get("ms", unknown_ms) > meaning.call_ms:
         return None
     said = f"{meaning.said} ({', '.join(sorted(events))})"
     cost = cost_words(lost_s, evidence)

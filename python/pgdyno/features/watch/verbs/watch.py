@@ -223,10 +223,6 @@ class WatchLines(WatchShow):
         output.note("all figures are of the whole server: of all its databases")
         if examination.facts.postmaster_pid is not None:
             say_unused_ways(self._given)
-        bad = len(examination.of("bad"))
-        if bad:
-            command = (folder.facts() or {}).get("doctor_command", "pgdyno doctor")
-            output.note(f"doctor: {bad} bad, {len(examination.of('warn'))} doubtful: {command}")
         output.note(f"result #{folder.number} in {folder.folder}")
 
     def moved(self, time_ns: int, tally: Tally) -> None:
