@@ -41,9 +41,9 @@ def test_a_position_says_how_long_the_rest_takes() -> None:
     history: History = tuple(Measured(run, 1000.0, took_ns=60 * 10**9) for _ in range(3))
     assert _position(run, history, 8, None) == "run 4 of 8, about 5 min left"
     # A search ends with its budget, whatever it would still try.
-    assert _position(run, history, 8, 5 * 60 * 10**9) == "run 4 of 8, at most 120 s left"
+    assert _position(run, history, 8, 5 * 60 * 10**9) == "run 4, at most 120 s left"
     # The three rounds that a comparison needs may take longer than its budget.
-    assert _position(run, history, 8, 60 * 10**9) == "run 4 of 8, about 5 min left"
+    assert _position(run, history, 8, 60 * 10**9) == "run 4, about 5 min left"
     assert _position(run, (), 1, None) == ""
     short = tuple(Measured(run, 1000.0, took_ns=10**9) for _ in range(3))
     assert _position(run, short, 8, None) == "run 4 of 8"

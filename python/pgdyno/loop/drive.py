@@ -288,11 +288,13 @@ def _said_once(progress: RunProgress, words: str, last_words: str) -> str:
 
 
 def _position(run: PlannedRun, history: History, expected: int, budget_ns: int | None) -> str:
-    """Return the place of a run: "run 4 of 20, about 3 min left"; with a budget "at most"."""
+    """Return the place of a run: "run 4 of 20, about 3 min left", "run 4, at most 3 min left"."""
     text = ""
     if expected > 1:
         left = _left_words(run, history, expected, budget_ns)
-        text = f"run {len(history) + 1} of {expected}{left}"
+        # How many runs a budget has is not known before its end.
+        total = "" if budget_ns is not None else f" of {expected}"
+        text = f"run {len(history) + 1}{total}{left}"
     return f"pilot, {text}".removesuffix(", ") if run.purpose == "pilot" else text
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
@@ -15,6 +15,9 @@ from pgdyno.settings.rule import rule_of
 from pgdyno.settings.value import amount, text_of, written_size
 
 RULES = ("pgtune", "timescaledb_tune")
+Fit = tuple[Callable[[int], int], str]
+"""What lowers a size in bytes to one that fits, and to what it then fits."""
+NO_FITS: Mapping[str, Fit] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,12 @@ def rule_set(rule_id: str) -> RuleSet:
     return RuleSet(rule_id, document["name"], document["source"], document["settings"])
 
 
-def recommend(rules: RuleSet, machine: Machine) -> dict[str, Recommended]:
+def recommend(
+    rules: RuleSet, machine: Machine, fits: Mapping[str, Fit] = NO_FITS
+) -> dict[str, Recommended]:
     """Return setting -> recommendation for this machine, for settings that its version has.
+
+    Args: fits, of settings that may be too large here; later formulas use the lower value.
 
     max_connections keeps the server's value: a rule has only the assumption of its author.
     """
@@ -64,9 +71,14 @@ def recommend(rules: RuleSet, machine: Machine) -> dict[str, Recommended]:
             names[name] = None
             recommended[name] = Recommended(name, None, readable(formula, machine), missing.name)
             continue
+        said = readable(formula, machine)
+        if name in fits and isinstance(value, int | float):
+            fitting, to = fits[name]
+            if (lower := fitting(int(value))) < int(value):
+                said, value = f"{said}, lowered from {text_of(rule, value)} to fit {to}", lower
         names[name] = value
         text = text_of(rule, _known_word(rule.values, value))
-        recommended[name] = Recommended(name, text, readable(formula, machine))
+        recommended[name] = Recommended(name, text, said)
     return recommended
 
 

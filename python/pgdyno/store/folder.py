@@ -260,6 +260,13 @@ class ExperimentFolder:
         described = {name: _described(path) for name, path in self._files().items()}
         self._write_manifest(described)
 
+    def take_in(self, other: ExperimentFolder, name: str) -> None:
+        """Make another result of this store a folder of this one, which is not listed then."""
+        is_sealed = self.is_sealed
+        other.folder.rename(self.folder / name)
+        if is_sealed:
+            self.seal()
+
     def unseal(self) -> None:
         """Remove the manifest, because the experiment goes on."""
         (self.folder / MANIFEST).unlink(missing_ok=True)

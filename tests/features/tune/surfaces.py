@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -33,6 +33,7 @@ class Simulated:
     `range_count`: settings with a range. `noise_ratio`: of one run. `run_s`: what a run takes.
     `disturbance`: how the speed of the machine changes with time. `turn_s`: what a turn takes, 0 if
     each candidate needs a separate run; a load with turns takes `run_s` more than its turns.
+    `together`: values that run as one candidate first.
     `apart`: settings that need a restart, so no turns; `slow`: settings that need long runs.
     """
 
@@ -50,6 +51,7 @@ class Simulated:
     slow: frozenset[str] = frozenset()
     long_s: float = 33
     turn_noise: float = 1
+    together: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def space(self) -> list[Dimension]:
@@ -101,6 +103,7 @@ def tuned(server: Simulated, seed: int) -> Tuned:
         seed,
         server.rules or {},
         {},
+        together=server.together,
         at_once=at_once,
         slow=server.slow,
         restarting=server.apart,

@@ -15,7 +15,6 @@ from tests.plan.following import next_run
 from tests.plan.simulated_server import experiment
 
 from pgdyno.errors import AnalysisError
-from pgdyno.features.tune.blocks import effect_alone
 from pgdyno.features.tune.design import Tune
 from pgdyno.features.tune.findings import TuneFindings
 from pgdyno.features.tune.memory import allowed_bytes
@@ -123,8 +122,8 @@ def test_the_metric_is_named_in_words_and_once() -> None:
     tuning = design.tuning(history, excluded)
     answer = findings_of(tuning, design.whole_now, 15, metric="nopm", is_more_better=True)
     assert answer.sentence().startswith("proved better: NOPM +")
-    [setting] = answer.settings
-    assert effect_alone(answer, setting).startswith("+")
+    [value] = answer.to_apply()
+    assert value.why.startswith("alone: NOPM +")
 
 
 @pytest.mark.parametrize("cut", [1, 13, 26])

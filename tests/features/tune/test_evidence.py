@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,20 +99,24 @@ def test_a_setting_without_a_range_is_left_out_and_the_others_are_searched() -> 
     }
 
 
+def with_data(size_bytes: int) -> Machine:
+    return replace(MACHINE, database_bytes=size_bytes)
+
+
 def test_a_cache_smaller_than_the_data_is_searched_before_other_settings() -> None:
     missed = Evidence("buffer_misses", 0.02, "0.5 % of the pages read")
     evidence = [Evidence("lock_waits", 0.9, "many"), missed]
     now = {"shared_buffers": "128MB"}
-    [cache] = small_cache(evidence, now, MACHINE, 300 << 20)
+    [cache] = small_cache(evidence, now, with_data(300 << 20))
     chosen = choose(evidence, MACHINE, DEFAULT_RISKS, unusual=[cache])
     assert [choice.setting for choice in chosen] == ["shared_buffers", "deadlock_timeout"]
     assert chosen[0].why == (
         "the data is 2.3 times its size, and it lacked 0.5 % of the pages read"
     )
     for without in (
-        small_cache(evidence[:1], now, MACHINE, 300 << 20),
-        small_cache(evidence, now, MACHINE, 100 << 20),
-        small_cache(evidence, {"shared_buffers": "2GB"}, MACHINE, 9 << 30),
+        small_cache(evidence[:1], now, with_data(300 << 20)),
+        small_cache(evidence, now, with_data(100 << 20)),
+        small_cache(evidence, {"shared_buffers": "2GB"}, with_data(9 << 30)),
     ):
         assert not [*without]
 
@@ -139,14 +144,25 @@ def test_a_setting_of_checkpoints_is_not_searched_with_runs_that_have_none() -> 
     names = ("max_wal_size", "checkpoint_timeout", "wal_compression", "shared_buffers")
     left_out = not_shown(names, 51 * SECOND_NS, 15 * SECOND_NS)
     assert set(left_out) == {"max_wal_size", "checkpoint_timeout"}
-    assert "every 51 s, and a run of 15 s shows nothing of it" in left_out["max_wal_size"]
+    assert "every 51 s, and the budget has time for runs of 15 s" in left_out["max_wal_size"]
     assert not not_shown(names, 51 * SECOND_NS, 60 * SECOND_NS)
     assert not not_shown(names, None, 15 * SECOND_NS)
 
 
 def test_a_formula_gives_no_more_shared_buffers_than_the_data_needs() -> None:
-    known = Known(MACHINE, defaults_of(15), {})
-    assert formula_of(known, 300 << 20)["shared_buffers"] == "1GB"
-    assert formula_of(known, 100 << 30)["shared_buffers"] == "2GB"
-    assert "shared_buffers" not in formula_of(known, 20 << 20), "128MB are enough"
-    assert "max_connections" not in formula_of(known, 300 << 20)
+    def advised(size_bytes: int) -> dict[str, str]:
+        return formula_of(Known(with_data(size_bytes), defaults_of(15), {}))
+
+    assert advised(300 << 20)["shared_buffers"] == "1GB"
+    assert advised(100 << 30)["shared_buffers"] == "2GB"
+    assert "shared_buffers" not in advised(20 << 20), "128MB are enough"
+    assert "max_connections" not in advised(300 << 20)
+
+
+def test_the_values_of_one_list_are_of_one_machine_and_round() -> None:
+    """work_mem has what the lowered shared_buffers leaves, and no "74280kB"."""
+    machine = replace(MACHINE, ram_bytes=24 << 30, cores=2, database_bytes=300 << 20)
+    advised = formula_of(Known(machine, defaults_of(15), {}))
+    # (24 GB - 1 GB) / (108 x 3) x 1.3 = 94 MB; with shared_buffers = 6 GB it would be 74 MB.
+    assert (advised["shared_buffers"], advised["work_mem"]) == ("1GB", "96MB")
+    assert "wal_buffers" not in advised, "the server computes it from shared_buffers"

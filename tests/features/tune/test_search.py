@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 
 from pgdyno.errors import RefusedError, SpecError
+from pgdyno.features.tune.blocks import conf_of
 from pgdyno.features.tune.budget import time_spent
 from pgdyno.features.tune.evidence import Evidence, choose
 from pgdyno.features.tune.findings import TuneFindings
 from pgdyno.features.tune.question import Question
 from pgdyno.features.tune.space import Dimension, dimensions, values_to_try
-from pgdyno.features.tune.statements import alter_system, conf_fragment
+from pgdyno.features.tune.statements import alter_system
 from pgdyno.features.tune.trial import Candidate, TrialResult, TrialStep
 from pgdyno.features.tune.tuning import Tuning
 from pgdyno.features.tune.verdict import findings_of
@@ -82,10 +83,10 @@ def test_the_setting_that_matters_is_found_and_proved_without_riders() -> None:
     assert answer.gain.low > 1.2
     assert answer.sentence().startswith("proved better: tps +")
     assert len(steps) * 6 <= 1800 + 6
-    assert "max_wal_size = '" in conf_fragment(answer)
-    assert "ALTER SYSTEM SET max_wal_size" in alter_system(answer)
-    assert "needs a reload" in conf_fragment(answer)
-    sentence = [line for line in conf_fragment(answer).splitlines() if "pgdyno tune" in line]
+    assert "max_wal_size = '" in conf_of(answer)
+    assert "ALTER SYSTEM SET max_wal_size" in alter_system(answer.to_apply())
+    assert "needs a reload" in conf_of(answer)
+    sentence = [line for line in conf_of(answer).splitlines() if "pgdyno tune" in line]
     assert len(sentence[0]) <= 100
     document = answer.as_document()
     assert document["settings"][0]["needs"] == "reload"
@@ -227,7 +228,9 @@ def test_settings_that_need_a_restart_come_first() -> None:
         course.take(TrialResult(step, 0.2 * len(step.candidate.settings) + noise, 6 * S_NS))
     answer = findings_of(course, now, 15, metric="tps", is_more_better=True)
     assert [setting.name for setting in answer.settings] == ["shared_buffers", "max_wal_size"]
-    assert alter_system(answer).startswith("-- needs a restart: shared_buffers\n-- was 1MB; ")
+    assert alter_system(answer.to_apply()).startswith(
+        "-- needs a restart: shared_buffers\n-- was 1MB; "
+    )
 
 
 def test_less_latency_is_better() -> None:
@@ -373,12 +376,7 @@ def test_a_class_that_is_not_allowed_is_never_chosen() -> None:
 
 
 def test_without_a_proof_the_answer_says_what_to_do() -> None:
-    for gain, budget_s, advice in (
-        (0.3, 60, "to know more, measure the best value alone: --setting work_mem=64MB"),
-        # Two pairs have no interval.
-        (0.3, 40, "nothing that was tried looks better so far"),
-        (-0.3, 60, "nothing that was tried looks better so far"),
-    ):
+    for gain, budget_s, more in ((0.3, 60, "16 s"), (0.3, 40, "16 s"), (-0.3, 60, "7 min")):
         course = tuning(settings=("work_mem=4MB,64MB",), budget_s=budget_s)
         while (step := course.next()) is not None:
             noise = 0.4 * (step.round % 2)
@@ -387,6 +385,8 @@ def test_without_a_proof_the_answer_says_what_to_do() -> None:
         answer = findings(course)
         assert answer.verdict == "not known"
         assert answer.next_step().startswith("keep your settings")
+        command = f"pgdyno run --resume last --budget {more.replace(' ', '')}"
+        advice = f"to know more, about {more}: {command}"
         assert answer.next_step().endswith(advice)
         assert ("work_mem=64MB" in answer.sentence()) == (budget_s == 60)
         unseen = replace(answer.tried[0], doubt="no run had a checkpoint")
@@ -410,3 +410,64 @@ def test_the_time_of_the_runs_is_split_by_purpose() -> None:
     assert time_spent([8 * S_NS, 8 * S_NS], [quick, {}], [0, 0]) is None, (
         "a result of an earlier version"
     )
+
+
+TOGETHER = {"max_wal_size": "4GB", "work_mem": "64MB", "jit": "off"}
+
+
+def with_formulas(*, budget_s: int = 1800) -> Tuning:
+    dims = dimensions(SETTINGS, MACHINE, NOW)
+    return Tuning(Question(dims, NOW, budget_s * S_NS, 1, {}, {}, together=TOGETHER))
+
+
+def test_the_values_of_formulas_run_together_before_any_of_them_alone() -> None:
+    course = with_formulas(budget_s=240)
+    steps = carried_out(course, goal_of=lambda _: 0.0)
+    in_order = list(dict.fromkeys(step.candidate.name for step in steps))
+    assert set(in_order[:2]) == {"yours", "the set"}
+    [whole] = [trial for trial in findings(course).tried if trial.role == "set"]
+    assert whole.name == "the set (3 settings)"
+    assert whole.pair_count >= 3
+    assert len(in_order) > 2, "the rest of the time is for single values"
+
+
+def test_a_set_that_is_better_is_proposed_whole_and_each_setting_is_set_back() -> None:
+    course = with_formulas()
+    carried_out(course)
+    answer = findings(course)
+    assert answer.verdict == "better"
+    assert {setting.name for setting in answer.settings} >= {"work_mem", "jit"}
+    reasons = {value.name: value.why for value in answer.to_apply()}
+    assert reasons["jit"].startswith("measured together: tps +")
+    back = {trial.name: trial.decision for trial in answer.tried if trial.role == "back"}
+    assert back.keys() == {"max_wal_size=32MB as now", "work_mem=4MB as now", "jit=on as now"}
+    assert back["max_wal_size=32MB as now"] == "worse"
+    [credited] = [setting for setting in answer.settings if setting.ratio is not None]
+    assert credited.name == "max_wal_size"
+    assert credited.ratio is not None
+    assert credited.ratio.low is not None
+    assert credited.ratio.low > 1.2
+
+
+def test_a_setting_that_harms_the_set_is_left_out_of_it() -> None:
+    def goal(candidate: Candidate) -> float:
+        settings = candidate.settings
+        return 0.5 * ("max_wal_size" in settings) - 0.2 * ("jit" in settings)
+
+    course = with_formulas()
+    carried_out(course, goal_of=goal)
+    answer = findings(course)
+    assert answer.verdict == "better"
+    assert "jit" not in {setting.name for setting in answer.settings}
+    assert course.best.name.startswith("the set, jit=on")
+
+
+def test_a_set_that_shows_nothing_says_how_large_a_difference_can_be() -> None:
+    course = with_formulas(budget_s=120)
+    while (step := course.next()) is not None:
+        noise = 0.1 * (step.round % 2) * (step.candidate is not course.base)
+        course.take(TrialResult(step, noise, 6 * S_NS))
+    answer = findings(course)
+    assert answer.verdict == "not known"
+    assert "the set (3 settings) of PGTune against yours: tps +" in answer.sentence()
+    assert ", so a gain of more than " in answer.sentence()

@@ -14,7 +14,8 @@ from pgdyno.answer.answer import Answer, Measurements
 from pgdyno.answer.compared import Compared
 from pgdyno.features.tune.budget import time_spent
 from pgdyno.features.tune.design import Tune
-from pgdyno.features.tune.findings import NOT_MEASURED, Changed, FormulaValue, SloHeld, TuneFindings
+from pgdyno.features.tune.findings import NOT_MEASURED, Changed, SloHeld, TuneFindings
+from pgdyno.features.tune.statements import Proposed
 from pgdyno.features.tune.tuning import Tuning
 from pgdyno.features.tune.verdict import findings_of
 from pgdyno.loop.counter_growth import counters_of
@@ -26,6 +27,8 @@ from pgdyno.loop.run_needs import unseen_needs
 from pgdyno.plan.designs.compare import better_of
 from pgdyno.plan.history import History
 from pgdyno.quantities import counted
+from pgdyno.settings.rule import rule_of
+from pgdyno.spec.designs import METRIC_WORDS
 from pgdyno.spec.planned import PlannedVariant
 
 # Counters that explain a gain: collector and column, and the name of its growth per transaction.
@@ -44,7 +47,8 @@ def tune_answer(seen: Measurements) -> Answer:
     design = Tune(seen.experiment)
     ran = seen.rounds_planned_by
     # The pilots are a part of the time, so the plan is another one without them.
-    history = tuple(measured(visit) for visit in (*seen.pilots, *ran))
+    every = (*seen.pilots, *ran)
+    history = tuple(measured(visit) for visit in every)
     reasons = excluded(seen.folder)
     tuning = design.tuning(history, frozenset(reasons))
     tuning.next()
@@ -75,38 +79,40 @@ def tune_answer(seen: Measurements) -> Answer:
         tried=tried,
         slo=_slo_held(design, tuning, history),
         budget=time_spent(
-            [visit.took_ns for visit in ran],
-            [visit.spent_ns for visit in ran],
-            [visit.planned.measure_ns or 0 for visit in ran],
-            failed_ns=sum(visit.failed_ns for visit in ran),
+            [visit.took_ns for visit in every],
+            [visit.spent_ns for visit in every],
+            [visit.planned.measure_ns or 0 for visit in every],
+            failed_ns=sum(visit.failed_ns for visit in every),
+            around_ns=design.asked.around_ns or 0,
         ),
         losses=_losses(seen, design, history),
-        formula=tuple(_formula(design, findings)),
+        budget_ns=design.asked.budget_ns,
     )
+    findings = replace(findings, formula=tuple(_formula(design, findings)))
     compared, findings = _compared(seen, design, tuning, findings)
     return Answer(findings.sentence(), compare=compared, own=findings)
 
 
-def _formula(design: Tune, findings: TuneFindings) -> Iterator[FormulaValue]:
-    """Yield the values of rules that were not measured, or whose measurement did not decide."""
-    tried = [trial for trial in findings.tried if trial.ratio is not None]
+def _formula(design: Tune, findings: TuneFindings) -> Iterator[Proposed]:
+    """Yield the values of rules that were not proved, and not proved to be useless."""
+    proposed = {setting.name for setting in findings.settings}
     settled = {
         name
         for trial in findings.tried
         if trial.decision in ("better", "worse", "no better", "failed")
         for name in trial.settings
     }
+    word, whole = METRIC_WORDS[findings.metric], findings.whole_set
     for name, new in design.asked.formula.items():
-        if name in settled:
+        if name in proposed or (name in settled and not proposed):
             continue
-        why, same = NOT_MEASURED, (trial for trial in tried if trial.settings.get(name) == new)
-        others = (trial for trial in tried if name in trial.settings)
-        trial = next(same, None) or next(others, None)
-        if trial is not None and trial.ratio is not None:
-            few = f"{counted(trial.pair_count, 'pair')} are too few to tell"
-            said = change_text(trial.ratio) if trial.tells else few
-            why = f"measured at {trial.settings[name]}, not decided: {said}"
-        yield FormulaValue(name, design.whole_now[name], new, why)
+        is_of_set = whole is not None and whole.ratio is not None and name in whole.settings
+        why = ["from the formula" if is_of_set else NOT_MEASURED]
+        single = (t for t in findings.tried if t.tells and t.name == f"{name}={new}")
+        why += [f"alone: {word} {change_text(t.ratio)}" for t in single if t.ratio is not None]
+        rule = rule_of(name, design.major)
+        assert rule is not None, "a formula is of a setting of this version"
+        yield Proposed(name, design.whole_now[name], new, "; ".join(why), rule.needs)
 
 
 def refused_words(reason: str) -> str:

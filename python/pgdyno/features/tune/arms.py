@@ -15,7 +15,6 @@ from typing import Literal
 import numpy as np
 
 from pgdyno.analysis.estimate import t_quantile
-from pgdyno.features.tune.space import Point
 from pgdyno.features.tune.trial import Candidate, Decision, Length, PairEffect, Role, Trial
 
 MARGIN_RATIO = 0.05
@@ -52,7 +51,7 @@ class Arm:
     `error_ratio`: its share of the error. `planned_looks`: how many planned looks there are.
     `hint_ratio`: the mean that it had against earlier settings, None if it was not measured before.
     `restarts`: its setting needs a restart of the server. `length`: a turn is enough for a
-    setting that acts at once. `role`: one setting or several; `changes`: of several.
+    setting that acts at once. `role`: one value of a setting, or the values of all formulas.
     """
 
     setting: str
@@ -71,7 +70,6 @@ class Arm:
     decision: Decision = "not tried"
     decided_by: PairEffect | None = None
     role: Role = "alone"
-    changes: Point = field(default_factory=dict)
 
     @property
     def kind(self) -> Kind:
@@ -149,6 +147,7 @@ class Arm:
             "failed" if self.failure else self.decision,
             self.failure,
             self.pairs_missing(noise),
+            self.role,
         )
 
     def _half(self, noise: Noise, count: int, look: Look) -> float:
@@ -185,7 +184,8 @@ class Noise:
 
     `repeated`: from values with several pairs, around the mean of each. `of_others`: for each
     setting, from all pairs of the other settings, around zero. The second is known after one
-    round. It is too large if other settings have an effect, and never too small.
+    round. It is too large if other settings have an effect, and never too small. The pairs of all
+    formulas together are not among these: they are expected to have an effect.
     """
 
     repeated: PairScatter
@@ -226,6 +226,7 @@ class Noise:
         free = sum(ratios.size - 1 for ratios in several)
         share = 1.0 if len(several) < 2 else _SHARED_RATIO
         repeated = PairScatter(math.sqrt(spread / free) if free else 0.0, share * free)
+        listed = [arm for arm in listed if arm.role != "set"]
         settings = dict.fromkeys(arm.setting for arm in listed)
         if len(settings) < 2:
             return cls(repeated, {})

@@ -9,13 +9,12 @@ from typing import Any
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.rounding import change_text
 from pgdyno.features.tune.arms import MARGIN_RATIO
-from pgdyno.features.tune.findings import NOT_MEASURED, SettingEffect, Tried, TuneFindings
+from pgdyno.features.tune.findings import Tried, TuneFindings
 from pgdyno.features.tune.statements import (
     NEEDS_WORDS,
     alter_system,
-    conf_fragment,
-    effect_text,
-    quoted,
+    conf_text,
+    restart_words,
 )
 from pgdyno.features.tune.trial import BASE
 from pgdyno.quantities import counted
@@ -46,6 +45,8 @@ from pgdyno.spec.designs import METRIC_WORDS
 
 _TRIED_MAX = 8
 _CHANGED_MAX = 3
+# More values than this to apply are listed, without their reasons.
+_APPLIED_MAX = 3
 
 
 def tune_blocks(findings: ExperimentFindings) -> BlockAnswer:
@@ -67,8 +68,8 @@ def tune_body(findings: ExperimentFindings) -> dict[str, Any]:
         **({} if compared is None else proof_body(compared)),
         "needs_restart": list(tuned.needs_restart),
         "because": because_of(findings) or None,
-        "conf": conf_fragment(tuned),
-        "apply": alter_system(tuned),
+        "conf": conf_of(tuned),
+        "apply": alter_system(tuned.to_apply()),
     }
 
 
@@ -95,9 +96,6 @@ def _blocks(findings: ExperimentFindings, tuned: TuneFindings) -> Iterator[Block
         scale = forest.scale_of((row.ratio for row in rows), margin_ratio=MARGIN_RATIO)
         drawn = forest.Forest((forest.ForestGroup(name, rows),), scale)
         yield ForestBlock(drawn, len(rows), is_valid=True, is_in_text=False)
-    if tuned.needs_restart:
-        names = ", ".join(tuned.needs_restart)
-        yield LabelledLine("restart", f"needed for {names}", "doubt")
     yield from first_lines(findings)
     valid = f"{findings.runs_valid} of {counted(findings.runs_total, 'run')} valid"
     stopped = tuned.reason or "every value was decided"
@@ -106,9 +104,8 @@ def _blocks(findings: ExperimentFindings, tuned: TuneFindings) -> Iterator[Block
         yield LabelledLine("why", because)
     if tuned.budget is not None:
         yield LabelledLine("time", tuned.budget.sentence())
+    yield from _apply(tuned)
     yield from _tried(tuned)
-    yield from _settings(tuned)
-    yield from _formula(tuned)
     yield from _changed(tuned)
     contrasts = findings.compare.contrasts if findings.compare is not None else ()
     place = "contrasts.{}".format
@@ -197,57 +194,59 @@ def trial_text(tuned: TuneFindings, trial: Tried) -> str:
     return f"{said}; {trial.doubt}" if trial.doubt else said
 
 
-def _settings(tuned: TuneFindings) -> Iterator[BlockSection]:
-    """Yield the proposed settings, and what to apply."""
-    lines, rows = [], []
-    for place, setting in enumerate(tuned.settings):
-        effect, needs = effect_text(tuned, setting), NEEDS_WORDS[setting.needs]
-        said = f"{setting.name}  {setting.old} -> {setting.new}  {effect}  {needs}"
-        lines.append(LabelledLine("setting", said))
-        if setting.price and setting not in tuned.weakens_durability:
-            lines.append(LabelledLine("", setting.price))
-        alone = figure_text(effect_alone(tuned, setting), f"settings.{place}.ratio")
-        rows.append((setting.name, setting.old, setting.new, alone, setting.risk, needs))
-    columns = (
-        TableColumn("setting", style="mono"),
-        TableColumn("was", is_name=True),
-        TableColumn("becomes", is_name=True),
-        TableColumn(f"{forest.metric_name(tuned.metric)} alone", is_name=True),
-        TableColumn("class", is_name=True),
-        TableColumn("needs", is_name=True, is_wide=True),
-    )
-    if rows:
-        table = TableBlock("Settings", columns, tuple(rows))
-        yield BlockSection("Settings", "settings", "Settings", "", (*lines, table))
-        lead = "The proved settings, as statements and as lines of postgresql.conf."
-        short = alter_system(tuned, is_short=True)
-        statements = CodeBlock("apply", alter_system(tuned), short=short)
-        conf = CodeBlock("postgresql.conf", conf_fragment(tuned), "ini")
-        yield BlockSection("Apply", "apply", "Apply", lead, (statements, conf))
-
-
-def _formula(tuned: TuneFindings) -> Iterator[BlockSection]:
-    """Yield the values of published rules that were not proved, and how to set them."""
-    if not tuned.formula:
+def _apply(tuned: TuneFindings) -> Iterator[BlockSection]:
+    """Yield the values to apply, each with its reason, and how to apply and to undo them."""
+    if not (values := tuned.to_apply()):
         return
-    listed = (
-        f"{value.name} = {value.new}{f' ({value.why})' * (value.why != NOT_MEASURED)}"
-        for value in tuned.formula
+    code, kind = alter_system(values), "proved" if tuned.settings else "from formulas, not proved"
+    listed = ", ".join(f"{value.name} = {value.value}" for value in values)
+    lines = [LabelledLine("apply", f"{kind} (as a file: --conf FILE): {listed}")]
+    short = ""
+    if len(values) <= _APPLIED_MAX:
+        said = (
+            f"{v.name} = {v.value}, was {v.old}: {v.why}; {NEEDS_WORDS[v.needs]}" for v in values
+        )
+        lines = [LabelledLine("apply", words) for words in said]
+        comments, undo = code.rpartition("\n")[::2]
+        short = "\n".join([*(c for c in comments.splitlines() if not c.startswith("--")), undo])
+    if restart := restart_words(values):
+        lines.append(LabelledLine("restart", restart, "doubt"))
+    titles = (
+        ("setting", "mono"),
+        ("was", None),
+        ("becomes", None),
+        ("reason", None),
+        ("needs", None),
     )
-    lead = "Values of PGTune's formulas for this machine and data. No measurement here proves them."
-    code = "\n".join(
-        f"ALTER SYSTEM SET {value.name} = {quoted(value.new)};  -- was {value.old}; {value.why}"
-        for value in tuned.formula
+    columns = tuple(
+        TableColumn(title, style="mono") if style else TableColumn(title, is_name=True)
+        for title, style in titles
     )
-    said = "from PGTune, not proved, and not measured unless said (statements: pgdyno report): "
-    said += ", ".join(listed)
-    blocks = (LabelledLine("formula", said), CodeBlock("formula", code))
-    yield BlockSection("From formulas, not proved", "formula", "Formulas", lead, blocks)
+    rows = tuple(
+        (value.name, value.old, value.value, value.why, NEEDS_WORDS[value.needs])
+        for value in values
+    )
+    lead = (
+        "As statements, and as lines of postgresql.conf. Each has the old value and the undo."
+        " A value from a formula fits this machine and this data; only what is measured is proved."
+    )
+    yield BlockSection(
+        "Values to apply",
+        "apply",
+        "Apply",
+        lead,
+        (
+            *lines,
+            TableBlock("Settings", columns, rows),
+            CodeBlock("statements", code, short=short),
+            CodeBlock("postgresql.conf", conf_of(tuned), "ini"),
+        ),
+    )
 
 
-def effect_alone(tuned: TuneFindings, setting: SettingEffect) -> str:
-    """Return what a setting brings, in a column that names the metric."""
-    return effect_text(tuned, setting).removeprefix(f"{METRIC_WORDS[tuned.metric]} ")
+def conf_of(tuned: TuneFindings) -> str:
+    """Return the values to apply as a file of postgresql.conf."""
+    return conf_text([f"pgdyno tune: {tuned.sentence()}"], tuned.to_apply())
 
 
 def _changed(tuned: TuneFindings) -> Iterator[BlockSection]:

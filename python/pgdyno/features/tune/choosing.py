@@ -32,8 +32,6 @@ def ranked(open_arms: Sequence[Arm], noises: Mapping[Length, Noise]) -> list[Arm
 
     def promise(arm: Arm) -> float:
         have, noise = len(arm.log_ratios) + arm.missing_count, noises[arm.length]
-        if arm.role == "part":
-            return -have
         scatter = noise.deviation_ratio if noise.is_known else max(known, default=_SCATTER)
         if have:
             reliable = have / (have + (scatter / _SCATTER) ** 2)
@@ -69,8 +67,7 @@ def likely(open_arms: Sequence[Arm], noises: Mapping[Length, Noise]) -> Arm | No
         error_ratio = scatter.deviation_ratio / math.sqrt(max(count, 1))
         return count > 0 and scatter.is_known and arm.mean_ratio > _LIKELY * error_ratio
 
-    alone = [arm for arm in open_arms if arm.role == "alone" and is_likely(arm)]
-    return max(alone, key=lambda arm: arm.mean_ratio, default=None)
+    return max(filter(is_likely, open_arms), key=lambda arm: arm.mean_ratio, default=None)
 
 
 def stands_out(arm: Arm, noises: Mapping[Length, Noise]) -> bool:
@@ -86,7 +83,7 @@ def _without_second(
     best: dict[str, Arm] = {}
     for arm in sorted(alike, key=lambda arm: arm.mean_ratio):
         count = len(arm.log_ratios)
-        if count >= _PAIRS_OF_BEST and not asked.is_list(arm.setting) and arm.role == "alone":
+        if count >= _PAIRS_OF_BEST and not asked.is_list(arm.setting):
             error_ratio = noises[arm.length].deviation_ratio / math.sqrt(count)
             if arm.mean_ratio > _OPTIMISM * error_ratio > 0:
                 best[arm.setting] = arm

@@ -187,7 +187,10 @@ class Tune(Design[TuneDesign]):
         workload = self.experiment.workload
         if workload.transactions_per_client is not None or self.metric == "duration":
             return frozenset()
-        return frozenset(name for name, need in NEEDS.items() if need in _SLOW_NEEDS)
+        # The first run told whether a long run has a checkpoint.
+        has_none = bool(self.asked.together) and self.asked.checkpoint_every_ns is None
+        needs = _SLOW_NEEDS[has_none:]
+        return frozenset(name for name, need in NEEDS.items() if need in needs)
 
     def at_once(self, names: Iterable[str]) -> frozenset[str]:
         """Return the settings that act at once, so that their values can take turns in a load.
@@ -260,6 +263,8 @@ class Tune(Design[TuneDesign]):
                 f"an interval needs {PAIRS_PLANNED} pairs, which take about"
                 f" {duration_text(over_ns)} more than the budget; Ctrl-C ends them"
             )
+        if count := len(self.asked.together):
+            return f"first {count} values of formulas together, then what each of them brings"
         names = [seen.name for seen in tuning.trials]
         if not tuning.postponed_count:
             return ""
@@ -280,8 +285,7 @@ class Tune(Design[TuneDesign]):
 
         said = []
         if (gain := tuning.gain()) is not None:
-            adopted = ", ".join(f"{arm.setting}={arm.value}" for arm in tuning.adopted)
-            said.append(f"better: {words(adopted, gain.mean_ratio, gain.pair_count)}")
+            said.append(f"better: {words(tuning.best.name, gain.mean_ratio, gain.pair_count)}")
         ran = [seen for seen in tuning.trials if seen.effect.pair_count]
         still = [seen for seen in ran if seen.decision in ("not known", "worse", "no better")]
         still.sort(key=lambda seen: -seen.effect.mean_ratio)
@@ -402,11 +406,12 @@ class Tune(Design[TuneDesign]):
     def _begun(self, history: History, *, least_ns: int = 0) -> Tuning:
         """Return the tuning at its beginning; the pilot is a part of the time."""
         space, defaults = self.space(), defaults_of(self.major)
+        searched = (*(dimension.name for dimension in space), *self.asked.together)
         workload = self.experiment.workload
         warm_ns = WARMUP_LEAST_NS if workload.warmup_ns is None else workload.warmup_ns
         restarting = [
             name
-            for name in {*(dimension.name for dimension in space), *self.asked.rules}
+            for name in {*searched, *self.asked.rules}
             if (rule := rule_of(name, self.major)) is not None and rule.needs == "restart"
         ]
         asked = Question(
@@ -417,7 +422,8 @@ class Tune(Design[TuneDesign]):
             self.asked.rules,
             {dimension.name: (defaults.get(dimension.name, ""),) for dimension in space},
             restarting=frozenset(restarting),
-            at_once=self.at_once(dimension.name for dimension in space),
+            together=self.asked.together,
+            at_once=self.at_once(searched),
             slow=self.slow,
             step_ns={
                 "turn": self._turn_ns(history),

@@ -98,19 +98,18 @@ def unusual_values(now: Mapping[str, str], major: int) -> Iterator[Chosen]:
 
 
 def small_cache(
-    evidence: Iterable[Evidence], now: Mapping[str, str], machine: Machine, data_bytes: int
+    evidence: Iterable[Evidence], now: Mapping[str, str], machine: Machine
 ) -> Iterator[Chosen]:
     """Yield shared_buffers if the data is larger, and the memory at least eight times as large.
 
-    Args: data_bytes, of the database, 0 if not known. Pages must have been read: the part of the
-    data that the load uses may be small.
+    Pages must have been read: the part of the data that the load uses may be small.
     """
     rule, name = rule_of("shared_buffers", machine.major), "shared_buffers"
     cache_bytes = amount(rule, now[name]) if rule is not None else None
     missed = next((piece for piece in evidence if piece.kind == "buffer_misses"), None)
     if missed is None or not cache_bytes or 8 * cache_bytes > (machine.ram_bytes or 0):
         return
-    if (times := data_bytes / cache_bytes) > 1:
+    if (times := (machine.database_bytes or 0) / cache_bytes) > 1:
         yield Chosen(name, f"the data is {times:.1f} times its size, and it lacked {missed.words}")
 
 

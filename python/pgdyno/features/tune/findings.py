@@ -12,7 +12,8 @@ from pgdyno.analysis.rounding import change_text
 from pgdyno.features.tune.arms import MARGIN_RATIO
 from pgdyno.features.tune.budget import TimeSpent
 from pgdyno.features.tune.space import Point
-from pgdyno.features.tune.trial import Decision
+from pgdyno.features.tune.statements import Proposed
+from pgdyno.features.tune.trial import Decision, Role
 from pgdyno.features.tune.tuning import INTERRUPTED, TIME_OVER
 from pgdyno.quantities import counted, duration_text, percent
 from pgdyno.settings.rule import Needs
@@ -21,7 +22,11 @@ from pgdyno.spec.designs import METRIC_WORDS
 
 Verdict = Literal["better", "no better", "not known"]
 _NAMED_MAX = 3
-NOT_MEASURED = "not measured"
+# An interval that allows a larger gain than this tells little.
+_TELLS_RATIO = 0.5
+# More time than this is not worth a next step.
+_WORTH_NS = 3_600_000_000_000
+NOT_MEASURED = "from the formula, not measured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,11 @@ class SettingEffect:
     ratio: Estimate | None
     price: str = ""
 
+    @property
+    def cost_words(self) -> tuple[str, ...]:
+        """Return the class of its risk, and what it costs; nothing for a safe one."""
+        return (*((f"class {self.risk}",) * (self.risk != "safe")), *filter(None, [self.price]))
+
 
 @dataclass(frozen=True, slots=True)
 class Tried:
@@ -46,7 +56,7 @@ class Tried:
 
     `name`: such as "work_mem=64MB". `failure`: why it could not be measured, in the words of the
     server, "" if it could. `doubt`: why its runs may not show its effect, "" without a doubt.
-    `is_together`: several settings were changed in one trial.
+    `role`: one value, the set of all formulas, or a setting of the set back at your value.
     """
 
     name: str
@@ -57,12 +67,7 @@ class Tried:
     decision: Decision
     failure: str = ""
     doubt: str = ""
-    is_together: bool = False
-
-    @property
-    def is_proved_together(self) -> bool:
-        """Return whether several settings are proved better, and perhaps not each of them."""
-        return self.is_together and self.decision == "better"
+    role: Role = "alone"
 
     @property
     def tells(self) -> bool:
@@ -77,16 +82,6 @@ class Tried:
         if self.decision == "no better":
             return f"no better (less than {percent(MARGIN_RATIO)})"
         return self.failure if self.decision == "failed" else self.decision
-
-
-@dataclass(frozen=True, slots=True)
-class FormulaValue:
-    """A value of a published rule that this tuning did not prove, and why it is only a rule."""
-
-    name: str
-    old: str
-    new: str
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +117,8 @@ class TuneFindings:
 
     `gain`: the proposed settings against yours, None without any; `tried`: every value, the best
     first; `missing_ns`: how much more time would decide what is open, None if it cannot be told;
-    `untried_ns`: what the first pairs of the values that were not tried take; `changed`: counters
+    `untried_ns`: what the first pairs of the values that were not tried take; `budget_ns`: the time
+    that the user gave; `changed`: counters
     of the server before and after; `slo`: runs that met the latency target, None without a target
     or without a proposal; `budget`: what the time was spent on; `losses`: what crashes took with
     these settings, empty if this was not measured; `formula`: values of published rules that are
@@ -138,11 +134,12 @@ class TuneFindings:
     tried: tuple[Tried, ...]
     missing_ns: int | None = None
     untried_ns: int = 0
+    budget_ns: int = 0
     changed: tuple[Changed, ...] = ()
     slo: SloHeld | None = None
     budget: TimeSpent | None = None
     losses: tuple[Loss, ...] = ()
-    formula: tuple[FormulaValue, ...] = ()
+    formula: tuple[Proposed, ...] = ()
 
     @property
     def is_undecided(self) -> bool:
@@ -158,17 +155,11 @@ class TuneFindings:
         """Return the settings that may lose or damage data."""
         return tuple(setting for setting in self.settings if setting.risk == "durability")
 
-    @property
-    def needs_restart(self) -> tuple[str, ...]:
-        """Return the settings that a reload does not change."""
-        return tuple(setting.name for setting in self.settings if setting.needs == "restart")
-
     def sentence(self) -> str:
         """Return the answer in one sentence."""
         if self.verdict == "better":
             assert self.gain is not None, "what is better has a gain"
-            listed = ", ".join(f"{setting.name} = {setting.new}" for setting in self.settings)
-            said = f"{METRIC_WORDS[self.metric]} {change_text(self.gain)} with {listed}"
+            said = f"{METRIC_WORDS[self.metric]} {change_text(self.gain)} with {self._listed()}"
             slo = f"; {self.slo.sentence()}" if self.slo is not None else ""
             return f"proved better: {said}{slo}"
         if self.verdict == "no better":
@@ -180,24 +171,55 @@ class TuneFindings:
             )
         return f"not known: {'; '.join(self._open_words())}"
 
+    @property
+    def whole_set(self) -> Tried | None:
+        """Return the trial of all formulas together; None if there was none."""
+        return next((trial for trial in self.tried if trial.role == "set"), None)
+
+    @property
+    def needs_restart(self) -> tuple[str, ...]:
+        """Return the proved settings that a reload does not change."""
+        return tuple(setting.name for setting in self.settings if setting.needs == "restart")
+
+    def to_apply(self) -> tuple[Proposed, ...]:
+        """Return all values that this answer has to apply, each with its reason."""
+        proved = (
+            Proposed(s.name, s.old, s.new, "; ".join((self.reason_of(s), *s.cost_words)), s.needs)
+            for s in self.settings
+        )
+        return (*proved, *self.formula)
+
+    def reason_of(self, setting: SettingEffect) -> str:
+        """Return "alone: tps +18 % (14 to 22)", or what it brings with all others of the set."""
+        word, ratio = METRIC_WORDS[self.metric], self.effect_of(setting)
+        if ratio is not None:
+            return f"alone: {word} {change_text(ratio)}"
+        assert self.gain is not None, "what is better has a gain"
+        return f"measured together: {word} {change_text(self.gain)}"
+
     def next_step(self) -> str:
         """Return what to do if nothing is proved better; "" if the answer says it."""
         compared = [trial for trial in self.tried if trial.ratio is not None]
-        if self.verdict == "better" or not compared or any(t.is_proved_together for t in compared):
+        if self.verdict == "better" or not compared:
             return ""
         if self.verdict == "no better":
             return "keep your settings: nothing that was tried is worth a change"
-        single = (t for t in compared if t.decision == "not known" and not t.is_together)
-        best = next((trial for trial in single if trial.tells), None)
-        if best is not None and best.ratio is not None:
-            gain_ratio = best.ratio.value - 1 if self.is_more_better else 1 - best.ratio.value
-            if gain_ratio > 0:
-                alone = f"--setting {best.name}"
-                return f"keep your settings; to know more, measure the best value alone: {alone}"
-        if hidden := next((t for t in compared if t.decision == "not known" and t.doubt), None):
-            longer = f"longer runs with -T may show {hidden.name}: {hidden.doubt}"
-            return f"keep your settings; {longer}"
-        return "keep your settings: nothing that was tried looks better so far"
+        apply = "the values below are a usual start; " if self.formula else "keep your settings; "
+        hidden = [trial for trial in compared if trial.doubt and trial.decision == "not known"]
+        if hidden and not any(trial.tells for trial in compared):
+            return f"{apply}longer runs with -T may show {hidden[0].name}: {hidden[0].doubt}"
+        if self.missing_ns is not None and 0 < self.missing_ns <= _WORTH_NS:
+            budget = duration_text(self.budget_ns + self.missing_ns).replace(" ", "")
+            more = f"pgdyno run --resume last --budget {budget}"
+            return f"{apply}to know more, about {duration_text(self.missing_ns)}: {more}"
+        return f"{apply}more runs on this machine will hardly tell more: its speed changes too much"
+
+    def _listed(self) -> str:
+        """Return "jit = off, work_mem = 64MB", or the first of many and their number."""
+        listed = [f"{setting.name} = {setting.new}" for setting in self.settings]
+        if (more := len(listed) - _NAMED_MAX) > 1:
+            listed = [*listed[:_NAMED_MAX], f"{more} more"]
+        return ", ".join(listed)
 
     def _open_words(self) -> list[str]:
         """Return what is known of the best open value, and what is missing."""
@@ -207,21 +229,19 @@ class TuneFindings:
         said = []
         word = METRIC_WORDS[self.metric]
         still = [t for t in self.tried if t.decision == "not known" and t.ratio is not None]
-        whole = next((t for t in self.tried if t.is_proved_together), None)
+        whole = self.whole_set
+        first = next((t for t in still if t.tells and t.role != "set"), None)
         if whole is not None and whole.ratio is not None:
-            said.append(
-                f"{whole.name} are better together, {word} {change_text(whole.ratio)}, but not each"
-                " is proved to matter"
-            )
-        elif first := next((t for t in still if t.tells), None):
-            assert first.ratio is not None, "what tells has a ratio"
+            said.append(self._set_words(whole, whole.ratio))
+        if first is not None and first.ratio is not None:
             change, pairs = change_text(first.ratio), counted(first.pair_count, "pair")
             said.append(f"{first.name} has {word} {change} after {pairs}")
-        elif still:
+        if not said:
             measured = counted(len(still), "measured value")
             said.append(f"no interval yet that tells anything, {measured}")
         untried = [trial.name for trial in self.tried if trial.decision == "not tried"]
-        if untried:
+        # The set has the first value of each of its settings.
+        if untried and whole is None:
             more = len(untried) - _NAMED_MAX
             listed = ", ".join(untried[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
             was = "was" if len(untried) == 1 else "were"
@@ -236,6 +256,19 @@ class TuneFindings:
         elif still:
             said.append("the runs scatter too much for a decision")
         return said
+
+    def _set_words(self, whole: Tried, ratio: Estimate) -> str:
+        """Return what the measurement of all formulas together showed."""
+        word, pairs = METRIC_WORDS[self.metric], counted(whole.pair_count, "pair")
+        if not ratio.has_interval or ratio.is_of_noise:
+            return f"{pairs} of {whole.name} of PGTune against yours are too few to tell"
+        said = f"{whole.name} of PGTune against yours: {word} {change_text(ratio)} after {pairs}"
+        most = ratio.high if self.is_more_better else ratio.low
+        if whole.decision != "not known" or most is None:
+            return said
+        if abs(most - 1) > _TELLS_RATIO:
+            return f"{said}, which tells little: the speed of this machine changes too much"
+        return f"{said}, so a gain of more than {percent(abs(most - 1))} is not likely"
 
     def as_document(self) -> dict[str, Any]:
         """Return `pgdyno.tune/1`, without what every result has."""
@@ -271,7 +304,10 @@ class TuneFindings:
                 for setting in self.settings
             ],
             "proved": _document(self.gain),
-            "formula": [asdict(value) for value in self.formula],
+            "formula": [
+                {"name": value.name, "old": value.old, "new": value.value, "why": value.why}
+                for value in self.formula
+            ],
             "losses": [loss.as_document() for loss in self.losses],
             "slo": asdict(self.slo) if self.slo is not None else None,
             "budget": asdict(self.budget) if self.budget is not None else None,

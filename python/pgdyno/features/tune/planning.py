@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from textwrap import fill
 
@@ -29,11 +30,12 @@ from pgdyno.server.target import Target
 from pgdyno.settings.formula import Machine
 from pgdyno.settings.published import practical, recommend, rule_set
 from pgdyno.settings.rule import snapshot
-from pgdyno.settings.table import Risk
-from pgdyno.settings.value import amount, defaults_of, is_far, text_of
+from pgdyno.settings.table import Risk, catalogue
+from pgdyno.settings.value import defaults_of, is_far
 from pgdyno.spec.experiment import Experiment, Server, Workload
 from pgdyno.spec.run_needs import NEEDS
 from pgdyno.spec.units import duration_ns
+from pgdyno.store.stored_run import StoredRun
 
 # Without a restart, a run starts about a second after the one before has ended.
 _OVERHEAD_NS = 1_000_000_000
@@ -53,9 +55,10 @@ class Known:
 
 def known_of_scratch(experiment: Experiment, binaries: Binaries) -> Known:
     """Return what a scratch server will be; it is not started for this."""
+    now = defaults_of(binaries.major) | dict(experiment.server.settings)
     machine = Machine(
         binaries.major,
-        connections=100,
+        connections=int(now["max_connections"]),
         ram_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         cores=len(os.sched_getaffinity(0)),
         disk="ssd",
@@ -66,7 +69,6 @@ def known_of_scratch(experiment: Experiment, binaries: Binaries) -> Known:
         )
         for name, rule in snapshot(binaries.major).items()
     }
-    now = defaults_of(binaries.major) | dict(experiment.server.settings)
     return Known(machine, now | choices_now(experiment, binaries.major), values)
 
 
@@ -98,7 +100,9 @@ def planned(
     Raises: ValidationError if the load does not fit the design.
     """
     # What a candidate changes, and what the memory of its settings depends on.
-    changed = [*(dimension.name for dimension in space), *rules, *ALLOWING_SETTINGS]
+    named = (rules, fields.get("formula"), fields.get("together"))
+    changed = [*(dimension.name for dimension in space), *ALLOWING_SETTINGS]
+    changed += [name for values in named if isinstance(values, Mapping) for name in values]
     given = {
         "settings": tuple(written(dimension) for dimension in space),
         "now": {name: known.now[name] for name in dict.fromkeys(changed)},
@@ -110,34 +114,60 @@ def planned(
     return experiment.with_fields(design=TuneDesign.model_validate(given))
 
 
-def rules_of(known: Known, names: Container[str], data_bytes: int | None = None) -> dict[str, str]:
+def with_data(known: Known, run: StoredRun) -> Known:
+    """Return the same with the size of the data that a run had."""
+    size_bytes = (run.server_json.get("reset") or {}).get("database_bytes_before")
+    machine = known.machine
+    return replace(
+        known, machine=replace(machine, database_bytes=size_bytes or machine.database_bytes)
+    )
+
+
+def rules_of(known: Known, names: Container[str]) -> dict[str, str]:
     """Return the values that published rules have for these settings, and for this data."""
-    settings = {}
-    machine = replace(known.machine, database_bytes=data_bytes or known.machine.database_bytes)
-    for name, advice in practical(recommend(rule_set("pgtune"), machine), machine).items():
+    machine, settings = known.machine, {}
+    fitting = partial(buffers_fitting, data_bytes=machine.database_bytes)
+    advised = recommend(rule_set("pgtune"), machine, {"shared_buffers": (fitting, "the data")})
+    for name, advice in practical(advised, machine).items():
         rule = snapshot(machine.major).get(name)
         if name not in names or rule is None or advice.text is None:
             continue
         allowed = known.enum_values.get(name, rule.values)
         if rule.vartype != "enum" or advice.text in allowed:
             settings[name] = advice.text
-        if name == "shared_buffers" and (size := amount(rule, advice.text)):
-            settings[name] = text_of(rule, buffers_fitting(int(size), data_bytes))
     return settings
 
 
-def formula_of(known: Known, data_bytes: int | None) -> dict[str, str]:
+def formula_of(known: Known) -> dict[str, str]:
     """Return the values of published rules that differ much from those of now."""
     rules = snapshot(known.machine.major)
-    # For max_connections a rule has only the assumption of its author.
-    names = rule_set("pgtune").formulas.keys() - {"max_connections"}
-    advised = rules_of(known, names, data_bytes).items()
+    # For max_connections a rule has only the assumption of its author, and the server tries huge
+    # pages by itself.
+    names = rule_set("pgtune").formulas.keys() - {"max_connections", "huge_pages"}
     # -1: the server computes the value, such as that of wal_buffers.
     return {
         name: text
-        for name, text in advised
+        for name, text in rules_of(known, names).items()
         if "-1" not in (known.now[name], text) and is_far(rules[name], known.now[name], text)
     }
+
+
+def together_of(
+    experiment: Experiment,
+    known: Known,
+    formula: Mapping[str, str],
+    unusual: Iterable[str],
+    risks: Sequence[Risk],
+) -> dict[str, str]:
+    """Return the values that are measured together: of formulas, and defaults of unusual values.
+
+    Settings of a class that is not allowed, and those that cannot be changed, are left out.
+    """
+    defaults, entries = defaults_of(known.machine.major), catalogue()
+    values = {name: defaults[name] for name in unusual} | dict(formula)
+    names = [name for name in values if name in entries and entries[name].risk in risks]
+    fixed = unchangeable(experiment, known, names)
+    return {name: values[name] for name in names if name not in fixed}
 
 
 def not_shown(names: Iterable[str], next_checkpoint_ns: int | None, long_ns: int) -> dict[str, str]:
@@ -148,7 +178,10 @@ def not_shown(names: Iterable[str], next_checkpoint_ns: int | None, long_ns: int
     if next_checkpoint_ns is None or next_checkpoint_ns <= long_ns:
         return {}
     took, rare = duration_text(long_ns), duration_text(next_checkpoint_ns)
-    why = f"this load leads to a checkpoint every {rare}, and a run of {took} shows nothing of it"
+    why = (
+        f"this load leads to a checkpoint every {rare}, and the budget has time for runs of {took};"
+        " from the formula"
+    )
     return {name: why for name in names if NEEDS.get(name) == "checkpoint"}
 
 

@@ -1,4 +1,4 @@
-"""Which values of the searched settings a tuning tries: first, near a good one, far away. Pure."""
+"""Which values a tuning tries: all formulas at once, first, near a good one, far away. Pure."""
 
 from __future__ import annotations
 
@@ -7,9 +7,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from pgdyno.features.tune.arms import Arm
 from pgdyno.features.tune.question import Question
 from pgdyno.features.tune.space import values_to_try, widest_gap
+from pgdyno.features.tune.trial import SET, Candidate, candidate_of
 
 Value = tuple[str, str]
 """A setting and a value of it."""
+
+
+def set_arm(asked: Question, base: Candidate, planned_looks: int) -> Arm:
+    """Return the question whether all values of the formulas are better than your settings."""
+    changes = asked.settings_of({}, asked.together)
+    return Arm(
+        SET,
+        f"{len(changes)} settings",
+        candidate_of(changes, SET),
+        base,
+        0.0,
+        planned_looks,
+        restarts=not asked.restarting.isdisjoint(changes),
+        length=asked.length_of(changes),
+        role="set",
+    )
 
 
 def first_values(asked: Question) -> Iterator[Value]:

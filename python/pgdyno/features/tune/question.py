@@ -21,8 +21,9 @@ _STEP_NS: Mapping[Length, int] = {
 class Question:
     """What a tuning searches.
 
-    `now`: the value of each setting on the server as it is. `rules`: values of published rules,
-    which are tried first. `hints`: further values worth trying, by setting. `restarting`: the
+    `now`: the value of each setting on the server as it is. `together`: values that are measured
+    as one candidate before any of them is measured alone. `rules`: values of published rules, the
+    first ones of each setting. `hints`: further values worth trying, by setting. `restarting`: the
     settings that need a restart. `at_once`: those that act at once, so they take turns within a
     load. `slow`: those that act over time, so they need long runs. `step_ns`: what a turn or a run
     takes, as far as it is known before the first.
@@ -35,6 +36,7 @@ class Question:
     seed: int
     rules: Point
     hints: Mapping[str, Sequence[str]]
+    together: Point = field(default_factory=dict)
     restarting: frozenset[str] = frozenset()
     at_once: frozenset[str] = frozenset()
     slow: frozenset[str] = frozenset()
@@ -43,8 +45,9 @@ class Question:
 
     @property
     def least_ns(self) -> int:
-        """Return what an interval takes: some pairs of a value of the first setting."""
-        return 2 * PAIRS_PLANNED * self.step_ns[self.length_of([self.space[0].name])]
+        """Return what an interval takes: some pairs of the formulas, or of the first setting."""
+        first = self.together or [self.space[0].name]
+        return 2 * PAIRS_PLANNED * self.step_ns[self.length_of(first)]
 
     @property
     def is_one_list(self) -> bool:

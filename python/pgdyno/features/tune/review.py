@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,10 @@ from pgdyno.features.tune.server_settings import Reviewed
 from pgdyno.quantities import format_bytes
 from pgdyno.server.configuration import Setting
 from pgdyno.settings.formula import Machine
-from pgdyno.settings.published import RULES, Recommended, practical, recommend, rule_set
-from pgdyno.settings.rule import Needs, rule_of
+from pgdyno.settings.published import RULES, Fit, Recommended, practical, recommend, rule_set
+from pgdyno.settings.rule import Needs
 from pgdyno.settings.table import Entry, accepted_values, catalogue
-from pgdyno.settings.value import amount, is_far, text_of
+from pgdyno.settings.value import is_far
 
 if TYPE_CHECKING:
     from pgdyno.features.doctor.check_facts import CheckFacts
@@ -148,8 +148,9 @@ class Review:
 
 def review(given: Reviewed, machine: Machine, *, is_file: bool = False) -> Review:
     """Judge every setting; pure."""
+    fits = _fits(given.facts)
     rules = {
-        rule_id: _fitting(recommend(rule_set(rule_id), machine), given.facts, machine)
+        rule_id: practical(recommend(rule_set(rule_id), machine, fits), machine)
         for rule_id in RULES
     }
     entries = catalogue()
@@ -189,40 +190,22 @@ def review(given: Reviewed, machine: Machine, *, is_file: bool = False) -> Revie
     )
 
 
-def _fitting(
-    rules: Mapping[str, Recommended], facts: CheckFacts, machine: Machine
-) -> Mapping[str, Recommended]:
-    """Return the values of a rule, lowered to the data that the server has and to its free disk.
+def _fits(facts: CheckFacts) -> dict[str, Fit]:
+    """Return what lowers values of rules to the server's data and to its free disk.
 
     The doctor wants twice max_wal_size to be free.
     """
-    fitting, data_bytes, wal = dict(rules), facts.data_bytes, facts.wal or facts.data
+    fits: dict[str, Fit] = {}
+    data_bytes, wal = facts.data_bytes, facts.wal or facts.data
     if data_bytes is not None:
-        data = partial(buffers_fitting, data_bytes=data_bytes)
-        _lower(fitting, "shared_buffers", data, machine, "the data")
+        fits["shared_buffers"] = (partial(buffers_fitting, data_bytes=data_bytes), "the data")
     if wal is not None and wal.total_bytes:
         room = f"the free {format_bytes(wal.free_bytes)} of its disk"
         for name, share in (("max_wal_size", 2), ("min_wal_size", 4)):
             most_bytes = max(wal.free_bytes, 4 * _STEP_BYTES) // share
             most_bytes -= most_bytes % _STEP_BYTES
-            _lower(fitting, name, partial(min, most_bytes), machine, room)
-    return practical(fitting, machine)
-
-
-def _lower(
-    rules: dict[str, Recommended],
-    name: str,
-    fitting: Callable[[int], int],
-    machine: Machine,
-    to: str,
-) -> None:
-    """Lower the recommended size of a setting. Args: fitting, size in bytes -> one that fits."""
-    asked, rule = rules.get(name), rule_of(name, machine.major)
-    size = amount(rule, asked.text) if asked is not None and asked.text and rule else None
-    if asked is None or rule is None or size is None or (lower := fitting(int(size))) >= size:
-        return
-    formula = f"{asked.formula}, lowered from {asked.text} to fit {to}"
-    rules[name] = replace(asked, text=text_of(rule, lower), formula=formula)
+            fits[name] = (partial(min, most_bytes), room)
+    return fits
 
 
 def _attention(given: Reviewed) -> Iterator[Attention]:

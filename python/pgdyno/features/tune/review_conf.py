@@ -3,35 +3,17 @@
 from __future__ import annotations
 
 import re
-import textwrap
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 from pgdyno.features.tune.review import Review
-from pgdyno.features.tune.statements import NEEDS_WORDS, quoted
-from pgdyno.settings.rule import Needs
+from pgdyno.features.tune.statements import Proposed, conf_text
 
-PROPOSED_BEGINS = "# pgdyno settings of"
 _RULE = "pgtune"
-_COLUMNS = 96
 # The value in the next step of a finding: "ALTER SYSTEM SET work_mem = '8MB' -> 20 GB".
 _SETS = re.compile(r"(?:ALTER SYSTEM SET )?([\w.]+) = ('(?:[^']|'')*'|[^\s;,()]+)")
 # A server that was built without a library does not start with the value that needs it.
 _OF_LIBRARIES = ("io_uring", "lz4", "zstd")
 # Settings of these classes weigh a risk against speed, so a person decides.
 _DECIDED = ("durability", "availability")
-
-
-@dataclass(frozen=True, slots=True)
-class Proposed:
-    """A value to apply; `value` is empty, or `is_left`, if a person must decide."""
-
-    name: str
-    old: str
-    value: str
-    why: str
-    needs: Needs
-    is_left: bool
 
 
 def proposals(review: Review) -> tuple[Proposed, ...]:
@@ -72,39 +54,15 @@ def proposals(review: Review) -> tuple[Proposed, ...]:
 def conf_of(review: Review, machine: str) -> str:
     """Return the file. Args: machine, its facts in words."""
     every = proposals(review)
-    applied = [proposed for proposed in every if not proposed.is_left]
-    restarts = [proposed.name for proposed in applied if proposed.needs == "restart"]
-    restart = f"and restart the server, for {', '.join(restarts)}" if restarts else ""
-    reload = "then SELECT pg_reload_conf()"
     head = (
         f"pgdyno settings of {review.target}: {machine}.",
         "Rules of thumb: they know the machine, not your load. pgdyno tune measures the effect.",
-        "Apply: copy this file into the folder of postgresql.conf, add a last line"
-        f" include 'NAME-OF-THIS-FILE', {reload}{', ' * bool(restart)}{restart}.",
-        f"Undo: remove that line, {reload}{', ' * bool(restart)}{restart}."
-        " The old value is above each line.",
-        "What ALTER SYSTEM set has precedence over this file: ALTER SYSTEM RESET NAME.",
     )
-    lines = [line for said in head for line in _comment(said)]
-    assert lines[0].startswith(PROPOSED_BEGINS), "a later --conf may replace it"
     named = {proposed.name for proposed in every}
-    for setting in review.known.values():
-        rule = setting.rules.get(_RULE)
-        if rule is not None and " lowered from " in rule.formula and setting.name not in named:
-            kept = f"{setting.name} stays {setting.present.value}; PGTune: {rule.formula}"
-            lines += ["", *_comment(kept)]
-    return "\n".join([*lines, *(line for proposed in every for line in _lines(proposed))]) + "\n"
-
-
-def _lines(proposed: Proposed) -> Iterator[str]:
-    yield ""
-    yield from _comment(
-        f"{proposed.name} was {proposed.old}; {NEEDS_WORDS[proposed.needs]}; {proposed.why}"
+    rules = {name: setting.rules.get(_RULE) for name, setting in review.known.items()}
+    kept = (
+        f"{name} stays {review.known[name].present.value}; PGTune: {rule.formula}"
+        for name, rule in rules.items()
+        if rule is not None and " lowered from " in rule.formula and name not in named
     )
-    if proposed.needs != "new cluster":
-        value = quoted(proposed.value) if proposed.value else "..."
-        yield f"{'# ' * proposed.is_left}{proposed.name} = {value}"
-
-
-def _comment(said: str) -> Iterator[str]:
-    yield from (f"# {line}" for line in textwrap.wrap(said, _COLUMNS, break_on_hyphens=False))
+    return conf_text(head, every, kept)

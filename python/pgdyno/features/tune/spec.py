@@ -26,7 +26,8 @@ class TuneDesign(BudgetDesign):
     `metric`, the goal is to lower this latency; otherwise the unchanged server and each run of a
     candidate must meet it. `major`: the server's version, if the spec does not name it. `rules`:
     values of published rules, which are tried early. `formula`: values of these rules that
-    the answer names if they were not measured. `checkpoint_every`: the time between two
+    the answer names if they were not proved; `together`: those of them that are measured as one
+    candidate, with usual values for unusual ones. `checkpoint_every`: the time between two
     checkpoints that the load forces, if this was measured; None if it forces none.
     """
 
@@ -37,6 +38,7 @@ class TuneDesign(BudgetDesign):
     now: dict[str, str] = Field(default_factory=dict)
     rules: dict[str, str] = Field(default_factory=dict)
     formula: dict[str, str] = Field(default_factory=dict)
+    together: dict[str, str] = Field(default_factory=dict)
     classes: tuple[str, ...] = ()
     keep: tuple[Annotated[str, AfterValidator(kept_condition)], ...] = ()
     slo: Annotated[str, AfterValidator(slo_to_improve)] | None = None

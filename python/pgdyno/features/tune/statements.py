@@ -1,16 +1,16 @@
-"""What to apply after a tuning: lines of postgresql.conf and ALTER SYSTEM, with comments."""
+"""Values to apply, each with its reason and its undo: postgresql.conf and ALTER SYSTEM."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from pgdyno.analysis.rounding import change_text
-from pgdyno.features.tune.findings import SettingEffect, TuneFindings
 from pgdyno.settings.rule import Needs
-from pgdyno.spec.designs import METRIC_WORDS
 
-_COMMENT_COLUMNS = 96
+CONF_BEGINS = "# pgdyno "
+"""The first characters of a file that a later --conf may replace."""
+_COLUMNS = 96
 NEEDS_WORDS: dict[Needs, str] = {
     "session": "needs a reload, or SET in a session",
     "reload": "needs a reload",
@@ -19,61 +19,78 @@ NEEDS_WORDS: dict[Needs, str] = {
 }
 
 
-def conf_fragment(findings: TuneFindings) -> str:
-    """Return the settings as lines of postgresql.conf, each with what it changes."""
-    sentence = textwrap.wrap(f"pgdyno tune: {findings.sentence()}", _COMMENT_COLUMNS)
-    lines = [*(f"# {line}" for line in sentence), *_restart_comment(findings, "#")]
-    for setting in findings.settings:
-        lines += [f"# {line}" for line in _comments(findings, setting)]
-        mark = "# " if setting.needs == "new cluster" else ""
-        lines.append(f"{mark}{setting.name} = {quoted(setting.new)}")
-    return "\n".join(lines)
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A value to apply; `value` is empty, or `is_left`, if a person must decide."""
+
+    name: str
+    old: str
+    value: str
+    why: str
+    needs: Needs = "reload"
+    is_left: bool = False
 
 
-def alter_system(findings: TuneFindings, *, is_short: bool = False) -> str:
-    """Return the statements that set everything; a restart is named first.
+def conf_text(head: Iterable[str], every: Sequence[Proposed], kept: Iterable[str] = ()) -> str:
+    """Return the values as a file of postgresql.conf.
 
-    Args: is_short, without the comment of each setting.
+    Args: head, its first sentences; kept, about settings that keep their value.
     """
-    lines = [*_restart_comment(findings, "--")]
-    for setting in findings.settings:
-        if not is_short:
-            lines += [f"-- {line}" for line in _comments(findings, setting)]
-        if setting.needs == "new cluster":
-            lines.append(f"-- {setting.name} = {setting.new}")
+    restart = restart_words(every)
+    then = f"then SELECT pg_reload_conf(){f', and {restart}' if restart else ''}."
+    said = (
+        *head,
+        "Apply: copy this file into the folder of postgresql.conf, add a last line"
+        f" include 'NAME-OF-THIS-FILE', {then}",
+        f"Undo: remove that line, {then} The old value is above each line.",
+        "What ALTER SYSTEM set has precedence over this file: ALTER SYSTEM RESET NAME.",
+    )
+    lines = [line for words in said for line in _comment("#", words)]
+    lines += [line for words in kept for line in ("", *_comment("#", words))]
+    for proposed in every:
+        value = quoted(proposed.value) if proposed.value else "..."
+        mark = "# " if proposed.is_left else ""
+        lines += ["", *_comment("#", f"{proposed.name} {_about(proposed)}")]
+        if proposed.needs != "new cluster":
+            lines.append(f"{mark}{proposed.name} = {value}")
+    return "\n".join(lines) + "\n"
+
+
+def alter_system(every: Sequence[Proposed]) -> str:
+    """Return the statements that set everything, and those that undo them."""
+    restarts = ", ".join(value.name for value in every if value.needs == "restart")
+    lines = [f"-- needs a restart: {restarts}"] if restarts else []
+    for proposed in every:
+        lines += _comment("--", _about(proposed))
+        if _is_by_hand(proposed):
+            lines.append(f"-- {proposed.name} = {proposed.value}")
         else:
-            lines.append(f"ALTER SYSTEM SET {setting.name} = {quoted(setting.new)};")
-    names = [setting.name for setting in findings.settings if setting.needs != "new cluster"]
-    undo = [f"-- undo: {_resets(names)}"] if names else []
-    return "\n".join([*lines, "SELECT pg_reload_conf();", *undo])
+            lines.append(f"ALTER SYSTEM SET {proposed.name} = {quoted(proposed.value)};")
+    names = [proposed.name for proposed in every if not _is_by_hand(proposed)]
+    undo = " ".join(f"ALTER SYSTEM RESET {name};" for name in names)
+    reload = "SELECT pg_reload_conf();"
+    return "\n".join([*lines, reload, *([f"-- undo: {undo} {reload}"] if names else [])])
 
 
-def effect_text(findings: TuneFindings, setting: SettingEffect) -> str:
-    """Return what a setting brings: "tps +18 % (14 to 22)", or that it was not measured alone."""
-    ratio = findings.effect_of(setting)
-    if ratio is None:
-        return "not measured alone"
-    return f"{METRIC_WORDS[findings.metric]} {change_text(ratio)}"
-
-
-def _resets(names: Iterable[str]) -> str:
-    """Return what restores the values of postgresql.conf."""
-    resets = "; ".join(f"ALTER SYSTEM RESET {name}" for name in names)
-    return f"{resets}; SELECT pg_reload_conf();"
-
-
-def _restart_comment(findings: TuneFindings, mark: str) -> Iterable[str]:
-    if findings.needs_restart:
-        yield f"{mark} needs a restart: {', '.join(findings.needs_restart)}"
-
-
-def _comments(findings: TuneFindings, setting: SettingEffect) -> Iterable[str]:
-    words = NEEDS_WORDS[setting.needs]
-    yield f"was {setting.old}; {effect_text(findings, setting)}; class {setting.risk}; {words}"
-    if setting.price:
-        yield " ".join(setting.price.split())
+def restart_words(every: Iterable[Proposed]) -> str:
+    """Return "restart the server, for shared_buffers"; "" if nothing needs a restart."""
+    names = [value.name for value in every if value.needs == "restart" and not _is_by_hand(value)]
+    return f"restart the server, for {', '.join(names)}" if names else ""
 
 
 def quoted(value: str) -> str:
     """Return a value as postgresql.conf and SQL write it."""
     return "'" + value.replace("'", "''") + "'"
+
+
+def _about(proposed: Proposed) -> str:
+    return f"was {proposed.old}; {NEEDS_WORDS[proposed.needs]}; {proposed.why}"
+
+
+def _is_by_hand(proposed: Proposed) -> bool:
+    return proposed.is_left or proposed.needs == "new cluster"
+
+
+def _comment(mark: str, said: str) -> Iterator[str]:
+    words = " ".join(said.split())
+    yield from (f"{mark} {line}" for line in textwrap.wrap(words, _COLUMNS, break_on_hyphens=False))

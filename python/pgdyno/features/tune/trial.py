@@ -13,17 +13,21 @@ from pgdyno.features.tune.space import Point
 BASE = "yours"
 """Name of the server as it is."""
 
-TOGETHER = "together"
-"""Stands for the name of a setting where several are tried together."""
+SET = "the set"
+"""Name of the candidate with all values of the formulas, and of its question."""
 
-# The longest name that a variant may have.
-_NAME_MAX = 60
+NAME_MAX = 60
+"""The longest name that a variant may have."""
 
 Length = Literal["turn", "run", "long run"]
 """A turn within a load, a run, or a run that is long enough for a checkpoint or a vacuum."""
 LENGTHS: tuple[Length, ...] = ("turn", "run", "long run")
-Role = Literal["alone", "together", "part"]
-"""One setting on top of the best, several of them, or the part of one in the gain of several."""
+Role = Literal["alone", "set", "back"]
+"""What a question is about.
+
+One value of a setting on top of the best settings, all values of the formulas, or one of these
+settings back at your value.
+"""
 Decision = Literal["better", "worse", "no better", "not known", "failed", "not tried"]
 
 
@@ -38,9 +42,9 @@ class Candidate:
 def candidate_of(settings: Point, name: str = "") -> Candidate:
     """Return the candidate with these settings; without a name, its settings are its name."""
     listed = ", ".join(f"{setting}={value}" for setting, value in sorted(settings.items()))
-    if len(listed) > _NAME_MAX:
+    if len(listed) > NAME_MAX:
         mark = f"{zlib.crc32(listed.encode()):08x}"
-        listed = f"{listed[: _NAME_MAX - len(mark) - 1]}~{mark}"
+        listed = f"{listed[: NAME_MAX - len(mark) - 1]}~{mark}"
     return Candidate(name or listed or BASE, dict(settings))
 
 
@@ -130,8 +134,11 @@ class Trial:
     decision: Decision
     failure: str = ""
     missing_count: int | None = 0
+    role: Role = "alone"
 
     @property
     def name(self) -> str:
-        """Return "work_mem=64MB", or the names of all that are tried together."""
-        return self.value if self.setting == TOGETHER else f"{self.setting}={self.value}"
+        """Return "work_mem=64MB", "the set (11 settings)" or "work_mem=4MB as now"."""
+        if self.role == "set":
+            return f"{self.setting} ({self.value})"
+        return f"{self.setting}={self.value}{' as now' * (self.role == 'back')}"

@@ -1,7 +1,9 @@
 """The course of a tuning: which run is due, what was decided, and what is missing. Pure.
 
-Each candidate changes one setting of the best settings so far, so every gain belongs to a setting;
-settings that may help only together have one trial (`together`).
+The first candidate has all values of the formulas, if there are any: the sum of their effects is
+the largest. If it is better, each of its settings is set back in turn, which shows what that
+setting brings. Every other candidate changes one setting of the best settings so far, so its gain
+belongs to a setting.
 Candidates whose settings act at once take turns within one load, so a pair takes two turns of some
 seconds. The others need separate runs, with the state of the server that a run begins with. A
 round has your settings, the best settings, and candidates, in random order; a load has several
@@ -15,6 +17,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from pgdyno.analysis.compare import shuffled
 from pgdyno.features.tune.arms import (
@@ -27,13 +30,20 @@ from pgdyno.features.tune.arms import (
     error_of_generation,
     share_error,
 )
-from pgdyno.features.tune.choosing import chosen, likely, ranked, stands_out
-from pgdyno.features.tune.proposals import Value, first_values, further_values, near_values
+from pgdyno.features.tune.choosing import chosen, likely, ranked
+from pgdyno.features.tune.proposals import (
+    Value,
+    first_values,
+    further_values,
+    near_values,
+    set_arm,
+)
 from pgdyno.features.tune.question import Question
-from pgdyno.features.tune.together import is_shown, members_of, parts_of, set_arm
 from pgdyno.features.tune.trial import (
     BASE,
     LENGTHS,
+    NAME_MAX,
+    SET,
     Candidate,
     Length,
     PairEffect,
@@ -49,16 +59,13 @@ INTERRUPTED = "the tuning was interrupted"
 _TURNS, _REPEATS_MIN = 20, 2
 # An arm fails if its first runs all lack the metric: a single short run may lack it.
 _MISSING_MAX = 3
-# All settings are tried together so often, if there is time for this number of pairs of the whole,
-# and of each part.
-_SETS_MAX, _PAIRS_OF_SET = 2, 3
-
-
 # If the first candidates fail without exception, the cause is not in their values.
 _FAILURES_MAX = 6
 # The times of the planned looks, as shares of the budget: what is found by then is the base of what
 # follows. If there is one setting, nothing follows, so all is decided at the end.
 _LOOKS, _LOOKS_OF_ONE = (0.33, 0.66, 1.0), (1.0,)
+# The values of formulas have the time until the first look, and more until they have enough pairs.
+_LOOKS_OF_SET = (0.6, 1.0)
 
 
 class Tuning:
@@ -69,9 +76,10 @@ class Tuning:
         self.best = self.base
         self.reason = ""
         self.has_failed = False
-        self.adopted: list[Arm] = []
         self._asked = question
-        self._shares = _LOOKS_OF_ONE if question.is_one_list else _LOOKS
+        has_set = len(question.together) > 1
+        alone = _LOOKS_OF_ONE if question.is_one_list else _LOOKS
+        self._shares: Sequence[float] = _LOOKS_OF_SET if has_set else alone
         self._looks_done = 0
         self._arms: list[Arm] = []
         self._earlier: list[Arm] = []
@@ -85,13 +93,15 @@ class Tuning:
         self._took_ns: Counter[Length] = Counter()
         self._counts: Counter[Length] = Counter()
         self._generation = 0
-        # What made settings the best ones: a value, or several together.
-        self._steps_up: list[Arm] = []
-        self._whole: Arm | None = None
-        self._paused: list[Arm] = []
-        self._credited: list[Arm] = []
-        self._sets_asked = 0
-        self._offer(self._alone(first_values(question)))
+        # What made settings the best ones: a value, or the formulas.
+        self.adopted: list[Arm] = []
+        first = self._alone(first_values(question))
+        self._set = set_arm(question, self.base, len(self._shares)) if has_set else None
+        if self._set is None:
+            self._offer(first)
+        else:
+            self._ask([self._set])
+            self._later = first
 
     def due(self) -> tuple[TrialStep, ...]:
         """Return what is left of the present round; nothing when it is over (see `reason`)."""
@@ -118,7 +128,7 @@ class Tuning:
     def known(self) -> Iterator[Candidate]:
         """Yield every candidate that was asked for."""
         yield from (self.base, self.best)
-        for arm in [*self._earlier, *self._paused, *self._arms, *self._later]:
+        for arm in [*self._earlier, *self._arms, *self._later]:
             yield from (arm.candidate, arm.against)
 
     def replan(self, steps: Sequence[TrialStep]) -> None:
@@ -158,7 +168,7 @@ class Tuning:
         Pairs of another length scatter otherwise: a longer run averages over what a shorter one
         shows by chance, and it may contain a checkpoint.
         """
-        arms = [*self._earlier, *self._paused, *self._arms]
+        arms = [*self._earlier, *self._arms]
         return Noise.of(arm for arm in arms if arm.length == length)
 
     def step_ns(self, length: Length) -> float:
@@ -184,7 +194,7 @@ class Tuning:
     def trials(self) -> tuple[Trial, ...]:
         """Return what is known of each value, the last comparison of each that has pairs."""
         last: dict[tuple[str, str], Arm] = {}
-        for arm in [*self._earlier, *self._paused, *self._arms, *self._later]:
+        for arm in [*self._earlier, *self._arms, *self._later]:
             key = (arm.setting, arm.value)
             if key not in last or arm.log_ratios or arm.failure:
                 last[key] = arm
@@ -208,20 +218,43 @@ class Tuning:
         """
         if not self.adopted:
             return None
-        first = self._steps_up[0]
-        if len(self._steps_up) == 1:
+        first = self.adopted[0]
+        if len(self.adopted) == 1:
             return self._of_one(first)
-        lengths = {arm.length for arm in self._steps_up}
+        lengths = {arm.length for arm in self.adopted}
         length = lengths.pop() if len(lengths) == 1 else "run"
         ratios = self._pairs(self.best.name, BASE, length)
         if len(ratios) > 2:
             fresh = Arm("", "", self.best, self.base, first.error_ratio, 1, log_ratios=ratios)
             return fresh.effect(self.noise(length))
-        single = [arm.decided_by for arm in self._steps_up if arm.decided_by is not None]
+        single = [arm.decided_by for arm in self.adopted if arm.decided_by is not None]
         means, halves = (
             sum(getattr(effect, name) for effect in single) for name in ("mean_ratio", "half_ratio")
         )
         return PairEffect(means, halves, min(effect.pair_count for effect in single))
+
+    def proposed(self) -> Iterator[tuple[str, str, PairEffect | None]]:
+        """Yield each setting of the best settings with its value, and what it brings, if proved.
+
+        A setting of the formulas brings what is lost when it alone is set back.
+        """
+        back = {
+            t.setting: t.effect for t in self.trials if t.role == "back" and t.decision == "worse"
+        }
+        for arm in self.adopted:
+            single = {arm.setting: arm.value}
+            for name, value in (arm.candidate.settings if arm.role == "set" else single).items():
+                if self.best.settings.get(name) != value:
+                    continue
+                lost = back.get(name)
+                if arm.role == "set":
+                    yield (
+                        name,
+                        value,
+                        None if lost is None else replace(lost, mean_ratio=-lost.mean_ratio),
+                    )
+                else:
+                    yield name, value, arm.trial(self.noise(arm.length)).effect
 
     def time_missing_ns(self) -> int | None:
         """Return how much more time would decide what is open; None if it cannot be told."""
@@ -293,12 +326,14 @@ class Tuning:
         if len(tried) >= _FAILURES_MAX and all(arm.failure for arm in tried):
             self.has_failed = True
             return self._last(f"each of the first {len(tried)} candidates failed")
-        if whole := self._new_whole():
-            self._ask([whole])
-            open_arms.append(whole)
-        if not open_arms and self.left_ns > 0:
+        if self._is_set_due and (steps := self._affordable(self._arms[:1])):
+            return steps
+        if all(arm is self._set for arm in open_arms) and self.left_ns > 0:
             seen = [*self._earlier, *self._arms]
-            self._offer(self._again(self._later) or self._alone(further_values(self._asked, seen)))
+            more = self._again(self._later) or self._alone(further_values(self._asked, seen))
+            # Without time for enough pairs of another value, the formulas have the rest.
+            if not open_arms or self._planned_ns(more[:1]) <= self.left_ns:
+                self._offer(more)
             open_arms = [arm for arm in self._arms if arm.is_open]
         if not open_arms:
             return self._last(DECIDED if tried else "there is nothing to measure")
@@ -322,11 +357,12 @@ class Tuning:
     def _affordable(self, alike: list[Arm]) -> list[TrialStep]:
         """Return a load or a round of runs with these arms, none if the time is too short."""
         in_turns = alike[0].in_turns
-        always = len(self._always(in_turns=in_turns)) + (alike[0].role == "part")
+        always = len(self._always(in_turns=in_turns))
         step_ns = self.step_ns(alike[0].length)
         # A quarter of a run more than the budget is better than a pair less.
         steps = int((self.left_ns + step_ns / 4) // step_ns)
-        if not any(self._counts.values()):
+        is_set_short = alike[0].role == "set" and len(alike[0].log_ratios) < PAIRS_PLANNED
+        if is_set_short or not any(self._counts.values()):
             steps = max(steps, ABREAST + always)
         repeats = _REPEATS_MIN if in_turns else 1
         count = min(ABREAST, steps // repeats - always)
@@ -392,65 +428,37 @@ class Tuning:
             self._follow()
 
     def _follow(self, *, is_last: bool = False) -> None:
-        """Go on from the best value that is certainly better, or from several together."""
-        whole, parts = self._whole, [arm for arm in self._arms if arm.role == "part"]
-        if whole is not None and parts:
-            if is_last or is_shown(whole, parts):
-                self._settle(whole, parts, is_last=is_last)
-            return
-        better = [arm for arm in self._arms if arm.decision == "better" and arm is not whole]
+        """Go on from the best value that is certainly better, or from all formulas."""
+        better = [arm for arm in self._arms if arm.decision == "better"]
         if better:
             self._adopt(max(better, key=lambda arm: arm.mean_ratio), is_last=is_last)
-        elif whole is not None and whole.decision == "better" and self._credited:
-            self.adopted += self._credited
-            self._step_up(whole, self._arms, is_last=is_last)
-        elif whole is not None and whole.decision == "better":
-            self._paused = [arm for arm in self._arms if arm is not whole]
-            self._earlier.append(whole)
-            self._arms = []
-            self._ask(parts_of(whole))
-        elif whole is not None and not whole.is_open:
-            self._earlier.append(whole)
-            self._arms.remove(whole)
-            self._whole = None
-
-    def _settle(self, whole: Arm, parts: list[Arm], *, is_last: bool) -> None:
-        """Adopt several settings if each is credited; else ask for those that are."""
-        kept = [arm for arm in parts if arm.decision == "better"]
-        if len(kept) == len(parts):
-            self.adopted += parts
-            self._step_up(whole, [*self._paused, *parts], is_last=is_last)
-        elif not is_last:
-            self._earlier += parts
-            self._arms, self._paused, self._whole = self._paused, [], None
-            if kept:
-                changes = {arm.setting: arm.value for arm in kept}
-                self._credited = kept
-                self._whole = set_arm(self._asked, self.best, changes, len(self._shares))
-                self._ask([self._whole])
 
     def _adopt(self, arm: Arm, *, is_last: bool = False) -> None:
-        """Make a value part of the best settings; the other values become new questions."""
+        """Make a candidate the best settings; the other values become new questions."""
         self.adopted.append(arm)
-        self._step_up(arm, self._arms, is_last=is_last)
-
-    def _step_up(self, arm: Arm, others: Sequence[Arm], *, is_last: bool) -> None:
-        """Make a candidate the best settings."""
-        self._steps_up.append(arm)
         self.best = arm.candidate
-        old = [other for other in others if other is not arm]
-        self._earlier += [*([] if arm in self._earlier else [arm]), *([] if is_last else old)]
+        old = [other for other in self._arms if other is not arm]
+        self._earlier += [arm, *([] if is_last else old)]
         if is_last:
             return
-        self._arms, self._paused, self._credited, self._whole = [], [], [], None
-        near = near_values(self._asked, arm, self._earlier) if arm.role == "alone" else ()
+        self._arms = []
         better: list[Arm] = []
         less: list[Arm] = []
-        for before in self._inherited(old):
+        for before in self._inherited(old, arm):
             is_hopeful = (before.hint_ratio or 0.0) > math.log1p(MARGIN_RATIO)
             (better if is_hopeful or before.log_ratios else less).append(before)
         better.sort(key=lambda before: -(before.hint_ratio or 0.0))
-        self._offer([*better, *self._again(self._later), *self._alone(near), *less])
+        near = self._alone(near_values(self._asked, arm, self._earlier))
+        self._offer([*self._back(arm), *better, *self._again(self._later), *near, *less])
+
+    def _back(self, adopted: Arm) -> list[Arm]:
+        """Return the questions what each setting of the formulas brings: it is set back alone."""
+        if adopted.role != "set":
+            return []
+        # What was searched comes first: there is evidence that it matters.
+        settings = adopted.candidate.settings
+        names = dict.fromkeys((*(dimension.name for dimension in self._asked.space), *settings))
+        return self._alone((name, self._asked.now[name]) for name in names if name in settings)
 
     def _offer(self, arms: list[Arm]) -> None:
         """Ask about the first of these values, those for which there is time; keep the others."""
@@ -478,17 +486,15 @@ class Tuning:
         self._generation += 1
         self._arms += arms
 
-    def _inherited(self, before: Sequence[Arm]) -> list[Arm]:
+    def _inherited(self, before: Sequence[Arm], adopted: Arm) -> list[Arm]:
         """Return the undecided values, against the best settings of now."""
         arms = []
         for old in before:
             is_closed = old.failure or old.decision in ("worse", "no better")
-            if is_closed or old.role != "alone":
-                continue
-            if self.best.settings.get(old.setting) == old.value:
+            if is_closed or old.role == "set" or self._has(old.setting, old.value):
                 continue
             [arm] = self._alone([(old.setting, old.value)])
-            if old.setting == self.adopted[-1].setting:
+            if old.setting == adopted.setting:
                 names = arm.candidate.name, self.best.name
                 arm.log_ratios = self._pairs(*names, arm.length)
                 arm.decision = "not known" if arm.log_ratios else "not tried"
@@ -497,31 +503,14 @@ class Tuning:
             arms.append(arm)
         return arms
 
-    def _new_whole(self) -> Arm | None:
-        """Return the question about all settings together, once each has been tried by itself."""
-        is_asked = self._whole is not None or self._sets_asked >= _SETS_MAX
-        if is_asked or not self._looks_done:
-            return None
-        if any(arm.is_open and stands_out(arm, self._noises) for arm in self._arms):
-            return None
-        changes = members_of(self._asked, self.best, [*self._earlier, *self._arms])
-        if changes is None:
-            return None
-        whole = set_arm(self._asked, self.best, changes, len(self._shares))
-        always = len(self._always(in_turns=whole.in_turns))
-        needed = _PAIRS_OF_SET * (2 * (always + 1) + len(changes))
-        if self.left_ns < needed * self.step_ns(whole.length):
-            return None
-        self._whole = whole
-        self._sets_asked += 1
-        return whole
-
     def _again(self, arms: Iterable[Arm]) -> list[Arm]:
         """Return the questions about the same values on top of the best settings of now."""
         values = ((arm.setting, arm.value) for arm in arms)
-        return self._alone(
-            value for value in values if self.best.settings.get(value[0]) != value[1]
-        )
+        return self._alone(value for value in values if not self._has(*value))
+
+    def _has(self, setting: str, value: str) -> bool:
+        """Return whether the best settings have this value already."""
+        return {**self._asked.now, **self.best.settings}.get(setting) == value
 
     def _alone(self, values: Iterable[Value]) -> list[Arm]:
         """Return the questions about single values on top of the best settings."""
@@ -530,15 +519,31 @@ class Tuning:
             Arm(
                 setting,
                 value,
-                candidate_of(asked.settings_of(best.settings, {setting: value})),
+                self._changed(setting, value),
                 best,
                 0.0,
                 len(self._shares),
                 restarts=setting in asked.restarting,
                 length=asked.length_of([setting]),
+                role="back" if value == asked.now.get(setting) else "alone",
             )
             for setting, value in values
         ]
+
+    def _changed(self, setting: str, value: str) -> Candidate:
+        """Return the best settings with a change; on top of the formulas, it is in the name."""
+        settings = self._asked.settings_of(self.best.settings, {setting: value})
+        name = f"{self.best.name}, {setting}={value}"
+        is_set = self.best.name.partition(",")[0] == SET
+        return candidate_of(settings, name if is_set and len(name) <= NAME_MAX else "")
+
+    @property
+    def _is_set_due(self) -> bool:
+        """Return whether the formulas have more pairs before anything else."""
+        whole = self._set
+        if whole is None or not whole.is_open or self._arms != [whole]:
+            return False
+        return len(whole.log_ratios) + whole.missing_count < PAIRS_PLANNED or not self._looks_done
 
     @property
     def _noises(self) -> dict[Length, Noise]:

@@ -8,7 +8,7 @@ from pgdyno.analysis.estimate import Estimate
 from pgdyno.features.tune.findings import SettingEffect, Tried, TuneFindings, Verdict
 from pgdyno.features.tune.space import Point
 from pgdyno.features.tune.storage import STORAGE
-from pgdyno.features.tune.trial import TOGETHER, Decision, Trial
+from pgdyno.features.tune.trial import Decision, Trial
 from pgdyno.features.tune.tuning import INTERRUPTED, Tuning
 from pgdyno.settings.rule import Needs, rule_of
 from pgdyno.settings.table import catalogue
@@ -50,14 +50,10 @@ def findings_of(
     is_better = verdict == "better"
     settings = (
         _setting(
-            arm.setting,
-            arm.value,
-            now,
-            major,
-            _ratio(arm.trial(tuning.noise(arm.length)), is_more_better),
+            *(name, value, now, major),
+            None if effect is None else effect.estimate(is_more_better=is_more_better),
         )
-        for arm in tuning.adopted
-        if tuning.best.settings.get(arm.setting) == arm.value
+        for name, value, effect in tuning.proposed()
     )
     said = why_ended or (tuning.reason if tuning.has_failed or not tuning.is_decided else "")
     return TuneFindings(
@@ -110,13 +106,9 @@ def _tried(trial: Trial, is_more_better: bool, doubt: str) -> Tried:
         settings=trial.candidate.settings,
         against=trial.against.name,
         pair_count=trial.effect.pair_count,
-        ratio=_ratio(trial, is_more_better),
+        ratio=trial.effect.estimate(is_more_better=is_more_better),
         decision=trial.decision,
         failure=trial.failure,
         doubt=doubt if trial.effect.pair_count else "",
-        is_together=trial.setting == TOGETHER,
+        role=trial.role,
     )
-
-
-def _ratio(trial: Trial, is_more_better: bool) -> Estimate | None:
-    return trial.effect.estimate(is_more_better=is_more_better)

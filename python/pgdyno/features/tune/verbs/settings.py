@@ -29,7 +29,7 @@ if wanted.body(__name__):
     from pgdyno.features.doctor.verbs.doctor import sql_text
     from pgdyno.features.tune.machine import machine_of
     from pgdyno.features.tune.review import review
-    from pgdyno.features.tune.review_conf import PROPOSED_BEGINS, conf_of
+    from pgdyno.features.tune.review_conf import conf_of
     from pgdyno.features.tune.review_text import (
         document_of,
         machine_text,
@@ -38,6 +38,7 @@ if wanted.body(__name__):
     )
     from pgdyno.features.tune.server_settings import Reviewed, read_file, read_live
     from pgdyno.features.tune.setting_help import as_new, explained
+    from pgdyno.features.tune.statements import CONF_BEGINS
     from pgdyno.server.conninfo import Resolved
     from pgdyno.server.placement import LAST_PLACE
     from pgdyno.settings.formula import Machine
@@ -131,7 +132,7 @@ def _refuse_unused(given: dict[str, Any], *, has_server: bool) -> None:
         refuse_without_effect(given, others, "--explain prints one setting as text", hint)
     if given["conf_to"] is not None:
         refuse_without_effect(given, ["rules"], "--conf has the values of the rules", hint)
-        _refuse_to_replace(Path(given["conf_to"]))
+        refuse_to_replace(given["conf_to"])
     if given["rules"]:
         refuse_without_effect(given, ["show_all"], "--rules prints published values", hint)
     if has_server:
@@ -142,12 +143,13 @@ def _refuse_unused(given: dict[str, Any], *, has_server: bool) -> None:
         refuse_without_effect(given, ["ssh", "host_shell", "store"], because, hint)
 
 
-def _refuse_to_replace(path: Path) -> None:
+def refuse_to_replace(conf_to: str | None) -> None:
     """Raise SpecError for a file that is there, unless --conf made it."""
-    if not path.is_file():
+    path = Path(conf_to or "-")
+    if conf_to is None or not path.is_file():
         return
     given = read_bytes(path, of="--conf", max_bytes=TEXT_MAX_BYTES)
-    if not given.startswith(PROPOSED_BEGINS.encode()):
+    if not given.startswith(CONF_BEGINS.encode()):
         raise SpecError(
             f"{path} exists, and --conf did not make it: it is not replaced.",
             hint="name a new file",

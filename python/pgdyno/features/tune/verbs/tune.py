@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -25,6 +26,7 @@ if wanted.body(__name__):
     from pgdyno.cli.measure import VerbResult, measured, refuse_contradictions, refuse_short_runs
     from pgdyno.designs import design_of
     from pgdyno.features.tune import planning
+    from pgdyno.features.tune.blocks import conf_of
     from pgdyno.features.tune.design import Tune, long_run_ns
     from pgdyno.features.tune.evidence import choose, small_cache, unusual_values
     from pgdyno.features.tune.evidence_of_run import (
@@ -33,9 +35,10 @@ if wanted.body(__name__):
         next_checkpoint_ns,
     )
     from pgdyno.features.tune.findings import TuneFindings
-    from pgdyno.features.tune.space import check_risks, dimensions
+    from pgdyno.features.tune.space import SETTINGS_MAX, check_risks, dimensions
     from pgdyno.features.tune.spec import TuneDesign
     from pgdyno.features.tune.storage import refuse_on_own_server
+    from pgdyno.features.tune.verbs.settings import refuse_to_replace
     from pgdyno.loop.drive import carry_out
     from pgdyno.measure.changes import apply_for_good
     from pgdyno.measure.under_test import LentCluster
@@ -47,6 +50,7 @@ if wanted.body(__name__):
     from pgdyno.spec.designs import BenchDesign
     from pgdyno.spec.units import duration_ns
     from pgdyno.store.experiment import Store
+    from pgdyno.store.folder import ExperimentFolder
     from pgdyno.store.stored_run import StoredRun
 
 _EVIDENCE_NS = 10_000_000_000
@@ -91,15 +95,16 @@ _EVIDENCE_NS = 10_000_000_000
 @options.gates
 @options.progress
 @options.results
+@options.conf_option
 @options.verbose
 def command(**given: Any) -> int:
     """Search settings that make this load better, until the time is over or no candidate is left.
 
-    A first run shows which settings are worth a search. Each candidate changes one setting, and
-    runs in pairs against your settings. A candidate that is certainly better becomes part of the
-    best settings, and the search goes on from there. tune also tries all settings together, once,
-    and finds out which of them matter. Each value that was tried has a row with its interval. With
-    95 % probability, all intervals contain the true values.
+    A first run shows which settings are worth a search. First all values of PGTune's formulas run
+    together, in pairs against your settings; then tune measures what each of them brings. Every
+    other candidate changes one setting. A candidate that is certainly better becomes part of the
+    best settings, and the search goes on from there. Each value that was tried has a row with its
+    interval. With 95 % probability, all intervals contain the true values.
     """
     refuse_contradictions(given)
     _refuse_bad_limits(given)
@@ -109,6 +114,7 @@ def command(**given: Any) -> int:
 
 def _tuned(given: dict[str, Any], lent: LentCluster) -> int:
     """Tune with one scratch cluster, whose data is loaded once."""
+    refuse_to_replace(given["conf_to"])
     given = {**given, "keep": False, "duration": given["duration"] or "5s"}
     risks = check_risks(given["classes"])
     # Nothing crashes after the first run, which only looks for evidence.
@@ -128,7 +134,8 @@ def _tuned(given: dict[str, Any], lent: LentCluster) -> int:
         refuse_on_own_server(tuple(text.partition("=")[0].strip() for text in given["searched"]))
     planning.refuse_short_budget(asked.experiment.workload, given["budget"])
     known = _known(asked, given)
-    checkpoint_every, data_bytes, formula = None, None, {}
+    evidence: ExperimentFolder | None = None
+    fields: dict[str, object] = {}
     if not given["searched"]:
         if given["print_spec"]:
             raise SpecError(
@@ -141,25 +148,19 @@ def _tuned(given: dict[str, Any], lent: LentCluster) -> int:
             )
             output.data("\n".join(listed))
             return 0
-        run = _first_run(asked, given["store"], lent)
-        checkpoint_every = checkpoint_every_ns(run)
-        data_bytes = (run.server_json.get("reset") or {}).get("database_bytes_before")
-        data_bytes = data_bytes or known.machine.database_bytes
-        formula = planning.formula_of(known, data_bytes)
-        given["searched"] = _chosen(asked, known, run, given)
+        evidence = _first_run(asked, given["store"], lent)
+        known = planning.with_data(known, evidence.runs()[-1])
+        fields = _from_evidence(asked, known, evidence.runs()[-1], given)
     # Lists of values are complete.
     ranges = [text for text in given["searched"] if "=" not in text or ".." in text]
     named = {text.partition("=")[0].strip().lower() for text in ranges}
     space = dimensions(given["searched"], known.machine, known.now, risks)
     planning.refuse_without_rights(asked.experiment.server, space, is_applied=given["apply"])
-    rules = planning.rules_of(known, named, data_bytes)
-    design = {name: given[name] for name in ("classes", "slo", "budget")}
-    design |= {"keep": given["limits"], "metric": given["goal"]}
-    design["formula"] = formula
-    if checkpoint_every is not None:
-        design["checkpoint_every"] = f"{checkpoint_every // 1_000_000}ms"
+    rules = planning.rules_of(known, named)
+    fields |= {name: given[name] for name in ("classes", "slo", "budget")}
+    fields |= {"keep": given["limits"], "metric": given["goal"]}
     try:
-        experiment = planning.planned(asked.experiment, known, space, rules=rules, fields=design)
+        experiment = planning.planned(asked.experiment, known, space, rules=rules, fields=fields)
     except ValidationError as error:
         refuse(error)
     experiment = experiment.with_fields(crash_count=given["price_of_loss"] or 0)
@@ -169,9 +170,25 @@ def _tuned(given: dict[str, Any], lent: LentCluster) -> int:
             output.data("\n".join(TextPage().row("plan", plan)))
     asked = replace(asked, experiment=experiment)
     done = measured("tune", asked, given, lent=lent)
+    if evidence is not None and done.folder is not None:
+        done.folder.take_in(evidence, "evidence")
+    if given["conf_to"] is not None:
+        _write_conf(given["conf_to"], done)
     if given["apply"]:
         _apply_proved(asked, done)
     return done.exit_code
+
+
+def _write_conf(path: str, done: VerbResult) -> None:
+    """Write the values to apply as a postgresql.conf, or print it."""
+    tuned = done.findings.own if done.findings is not None else None
+    if not isinstance(tuned, TuneFindings) or not tuned.to_apply():
+        output.note(f"--conf: nothing to apply, so {path} is not written")
+    elif path == "-":
+        output.data(conf_of(tuned).rstrip())
+    else:
+        options.write_file(Path(path), conf_of(tuned))
+        output.note(f"{path} has the values to apply, and says how to undo them")
 
 
 def _refuse_bad_limits(given: dict[str, Any]) -> None:
@@ -196,8 +213,8 @@ def _known(asked: AskedExperiment, given: dict[str, Any]) -> planning.Known:
     return planning.known_of_scratch(asked.experiment, binaries)
 
 
-def _first_run(asked: AskedExperiment, store: str | None, lent: LentCluster) -> StoredRun:
-    """Return one measured run of the load, which is the evidence."""
+def _first_run(asked: AskedExperiment, store: str | None, lent: LentCluster) -> ExperimentFolder:
+    """Return the result with one measured run of the load, which is the evidence."""
     output.note("evidence: one run of the load as it is")
     # A short run has too few checkpoints and samples for a choice.
     length_ns = max(asked.experiment.workload.duration_ns, _EVIDENCE_NS)
@@ -215,49 +232,55 @@ def _first_run(asked: AskedExperiment, store: str | None, lent: LentCluster) -> 
     if outcome.error is not None:
         raise outcome.error
     assert outcome.folder is not None, "a run that ended has a folder"
-    runs = outcome.folder.runs()
-    if not runs:
+    if not outcome.folder.runs():
         raise ServerError("The first run could not be kept.", hint="see the messages above")
-    return runs[-1]
+    return outcome.folder
 
 
-def _chosen(
+def _from_evidence(
     asked: AskedExperiment, known: planning.Known, run: StoredRun, given: dict[str, Any]
-) -> tuple[str, ...]:
-    """Return the settings to search, from the evidence of one measured run; print each reason."""
+) -> dict[str, object]:
+    """Return the fields of the design that one measured run decides; print each reason.
+
+    The names of the settings to search go into `given`.
+    """
     evidence, machine, risks = evidence_of(run), known.machine, check_risks(given["classes"])
-    data_bytes = (run.server_json.get("reset") or {}).get("database_bytes_before")
-    data_bytes = data_bytes or machine.database_bytes or 0
     unusual = (
         *unusual_values(known.now, machine.major),
-        *small_cache(evidence, known.now, machine, data_bytes),
+        *small_cache(evidence, known.now, machine),
     )
+    formula = planning.formula_of(known)
+    usual = [choice.setting for choice in unusual]
+    together = planning.together_of(asked.experiment, known, formula, usual, risks)
     chosen = choose(evidence, machine, risks, unusual=unusual)
-    if not chosen:
-        raise RefusedError(
-            "The run shows no evidence that a setting limits this load, so nothing is searched.",
-            hint="name settings with --setting to search them all the same",
-        )
-    names = [choice.setting for choice in chosen]
-    left_out = planning.unsearchable(asked.experiment, known, names, risks)
-    if checkpoint_every_ns(run) is None:
-        long_ns = long_run_ns(duration_ns(given["budget"], what="--budget"))
-        long_ns = max(long_ns, asked.experiment.workload.duration_ns)
-        next_ns = next_checkpoint_ns(run, known.now, machine.major)
-        left_out = planning.not_shown(names, next_ns, long_ns) | left_out
+    left_out = planning.unsearchable(asked.experiment, known, [c.setting for c in chosen], risks)
+    long_ns = long_run_ns(duration_ns(given["budget"], what="--budget"))
+    long_ns = max(long_ns, asked.experiment.workload.duration_ns)
+    every_ns, next_ns = checkpoint_every_ns(run), next_checkpoint_ns(run, known.now, machine.major)
+    if every_ns is None:
+        left_out = planning.not_shown([c.setting for c in chosen], next_ns, long_ns) | left_out
+        every_ns = next_ns if next_ns is not None and next_ns <= long_ns else None
+    listed = ", ".join(f"{name}={text}" for name, text in together.items())
+    if len(together) > 1:
+        output.note(f"first together  {listed}")
     for choice in chosen:
         why = left_out.get(choice.setting)
         output.note(
             f"search  {choice.setting}: {choice.why}"
             if why is None
-            else f"not searched  {choice.setting}: {why}"
+            else f"not searched alone  {choice.setting}: {why}"
         )
-    if len(left_out) == len(chosen):
+    names = [choice.setting for choice in chosen if choice.setting not in left_out]
+    cannot = planning.unsearchable(asked.experiment, known, [*together], risks)
+    names = names or [name for name in together if name not in cannot][:SETTINGS_MAX]
+    if not names:
         raise RefusedError(
-            "No setting that the evidence names can be searched on this server.",
-            hint="see the reasons above, or name settings with --setting",
+            "The run shows no evidence that a setting limits this load, so nothing is searched.",
+            hint="name settings with --setting to search them all the same",
         )
-    return tuple(name for name in names if name not in left_out)
+    given["searched"] = tuple(names)
+    every = {} if every_ns is None else {"checkpoint_every": f"{every_ns // 1_000_000}ms"}
+    return {"formula": formula, "together": together, **every}
 
 
 def _apply_proved(asked: AskedExperiment, done: VerbResult) -> None:
