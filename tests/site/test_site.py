@@ -156,6 +156,12 @@ _QUESTIONS = {
     "install without network": ("install",),
     "jupyter notebook": ("api",),
     "tpcc": ("tpcc",),
+    "HDD": ("which-disk",),
+    "idle in transaction": ("slow-now",),
+    "WAL": ("durability",),
+    "csv": ("api",),
+    "replication": ("connections",),
+    "vacuum": ("watch",),
 }
 
 
