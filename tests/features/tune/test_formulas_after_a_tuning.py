@@ -33,6 +33,10 @@ def test_a_tuning_without_a_proof_still_names_values_and_says_that_they_are_not_
     assert conf.is_file() == bool(said.document["formula"] or said.document["settings"])
     listed = pgdyno("list", "--json").document
     assert len(listed["results"]) == 1, "the first run is a part of the one result"
+    page = tmp_path / "page.html"
+    assert not pgdyno("report", "last", "-o", str(page)).code
+    has_variants = "Changes and measured metrics" in page.read_text()
+    assert has_variants == (said.document["verdict"] == "better"), "no empty tables"
     shown = pgdyno("show", "-v", "last")
     assert not shown.code, shown.err
     if conf.is_file():

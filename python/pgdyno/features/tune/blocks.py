@@ -109,7 +109,9 @@ def _blocks(findings: ExperimentFindings, tuned: TuneFindings) -> Iterator[Block
     yield from _changed(tuned)
     contrasts = findings.compare.contrasts if findings.compare is not None else ()
     place = "contrasts.{}".format
-    for section in compare_sections(findings, lambda of: place(contrasts.index(of))):
+    # Without a proof there is no second variant to compare with yours.
+    sections = compare_sections(findings, lambda of: place(contrasts.index(of)))
+    for section in sections if contrasts else ():
         # The text has the proposed settings, so it has no list of variants, and nothing that
         # differs.
         kept = (_in_full(block) for block in section.blocks if not isinstance(block, RowList))
@@ -126,8 +128,12 @@ def _in_short(tuned: TuneFindings) -> str:
         return f"{words}{f'; {in_short.crash_words(weak, tuned.losses)}' if weak else ''}."
     if tuned.verdict == "no better":
         return "Keep your settings: nothing that was measured is worth a change."
-    more = "; values from formulas, which nothing here proves, are below" * bool(tuned.formula)
-    return f"Keep your settings for now: no other value is proved better yet{more}."
+    if tuned.formula:
+        return (
+            "No value is proved better than yours yet. The usual values for this machine, from"
+            " formulas, are below; nothing here proves them."
+        )
+    return "Keep your settings for now: no other value is proved better yet."
 
 
 def _in_full(block: Block) -> Block:
@@ -151,9 +157,12 @@ def _effects(tuned: TuneFindings) -> Iterator[forest.ForestRow]:
 
 
 def _tried(tuned: TuneFindings) -> Iterator[BlockSection]:
-    lines = [LabelledLine("tried", trial_text(tuned, t)) for t in tuned.tried[:_TRIED_MAX]]
-    if (more := len(tuned.tried) - _TRIED_MAX) > 0:
+    ran = [trial for trial in tuned.tried if trial.decision != "not tried"]
+    lines = [LabelledLine("tried", trial_text(tuned, trial)) for trial in ran[:_TRIED_MAX]]
+    if (more := len(ran) - _TRIED_MAX) > 0:
         lines.append(LabelledLine("tried", f"and {more} more on the page and in --json"))
+    if left := [trial.name for trial in tuned.tried if trial.decision == "not tried"]:
+        lines.append(LabelledLine("tried", f"not tried: {', '.join(left)}"))
     has_doubts = any(trial.doubt for trial in tuned.tried)
     doubts = (TableColumn("doubt", is_name=True, is_wide=True),) * has_doubts
     columns = (

@@ -72,8 +72,9 @@ def findings_of(
     )
 
 
-def _place(trial: Trial) -> tuple[int, float]:
-    return _ORDER.index(trial.decision), -trial.effect.mean_ratio
+def _place(trial: Trial) -> tuple[bool, int, float]:
+    """Return the place of a row: the formulas together first, then what is better."""
+    return trial.role != "set", _ORDER.index(trial.decision), -trial.effect.mean_ratio
 
 
 def _setting(

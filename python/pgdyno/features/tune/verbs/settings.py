@@ -94,7 +94,8 @@ def command(**given: Any) -> int:
         raise SpecError(
             "--explain names no setting.", hint="name a setting, such as --explain work_mem"
         )
-    reviewed = _reviewed(given, resolved)
+    with output.doing("reading the settings, and what the host has"):
+        reviewed = _reviewed(given, resolved)
     machine = _machine_of(reviewed, given)
     reviewed_settings = review(reviewed, machine, is_file=resolved is None)
     if given["explain"]:
