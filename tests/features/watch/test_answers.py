@@ -61,7 +61,7 @@ def test_statements_that_wait_before_they_are_planned_are_in_the_table(
         opened.enter_context(waiting(shop, "web", select, 6))
         listed, document = findings(shop, tmp_path, 3)
     queue = of_kind(listed, "lock queue behind DDL")
-    assert "it holds: table orders (AccessShare of orders)" in queue["said"]
+    assert "it holds: table orders (it read orders)" in queue["said"]
     first, *_ = document["statements"]
     assert first["text"] == "SELECT n FROM orders WHERE id = $1"
     assert first["share_ratio"] > 0.7
@@ -97,5 +97,5 @@ def test_a_holder_says_which_table_it_changed(shop: Target) -> None:
             listed = [made.as_document() for made in judged(shop, 2)]
         holder.rollback()
     queue = of_kind(listed, "lock queue")
-    assert "RowExclusive of orders" in queue["said"]
+    assert "it changed rows of orders" in queue["said"]
     assert "its last statement: SELECT $1" in queue["lines"]

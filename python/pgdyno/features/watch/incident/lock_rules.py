@@ -50,6 +50,17 @@ _QUEUE_STEP = "FOR UPDATE SKIP LOCKED lets each session take another row"
 # An IPv4 or IPv6 address with a port.
 _ADDRESS = re.compile(r"[0-9a-f.:]+:\d+")
 _NUMBER = re.compile(r"\d+$")
+# What a session did that holds a lock of a table, the strongest lock first.
+_DONE = {
+    "AccessExclusive": "locked all of",
+    "Exclusive": "locked all but reading of",
+    "ShareRowExclusive": "locked against changes",
+    "Share": "locked against changes",
+    "ShareUpdateExclusive": "maintains",
+    "RowExclusive": "changed rows of",
+    "RowShare": "locked rows of",
+    "AccessShare": "read",
+}
 
 
 def blockers(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
@@ -288,7 +299,14 @@ def _held(holder: Row) -> str:
     """Return " (AccessShare of orders)": which locks on tables a holder has."""
     # Results of older versions do not have it.
     held = str(holder.get("held") or "").replace(" of public.", " of ")
-    return f" ({held})" if held else ""
+    return f" (it {'; '.join(map(_done, held.split('; ')))})" if held else ""
+
+
+def _done(held: str) -> str:
+    """Return "changed rows of orders" for "RowExclusive of orders"."""
+    modes, _, table = held.partition(" of ")
+    done = next((words for mode, words in _DONE.items() if mode in modes.split(", ")), "locked")
+    return f"{done} {table}"
 
 
 def _article(kind: str) -> str:
