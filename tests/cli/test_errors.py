@@ -271,3 +271,14 @@ def test_a_wrong_option_is_refused_in_plain_words(
 ) -> None:
     assert _run(line) == 1
     assert said in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("verb", ["bench", "compare", "tune"])
+def test_a_list_of_clients_names_the_verb_that_takes_one(pgdyno: Command, verb: str) -> None:
+    said = (
+        pgdyno(verb, "-c", "1,8,32", "--variant", "a: ")
+        if verb == "compare"
+        else pgdyno(verb, "-c", "1,8,32")
+    )
+    assert said.code == 1
+    assert "next: pgdyno sweep -c 1,8,32 measures each; --variant adds variants" in said.err

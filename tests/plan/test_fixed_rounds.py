@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.plan.simulated_server import carry_out, experiment, noisy
+from tests.plan.simulated_server import Carried, carry_out, experiment, noisy
 
 from pgdyno.designs import design_of
 from pgdyno.spec.designs import Factor, FactorialDesign, PassesDesign
@@ -46,3 +46,26 @@ def test_a_cell_that_cannot_start_is_left_out() -> None:
     asked = experiment(PassesDesign(rounds=2), ("base", "1", "2"))
     done = carry_out(asked, noisy(1, truth=(1, 1, 1)), excluded=frozenset({"1"}))
     assert sorted(done.variants, key=str) == [0, 0, 2, 2]
+
+
+def test_a_budget_is_kept_by_fewer_rounds_and_then_by_shorter_runs() -> None:
+    def done(budget: str, duration: str = "5s") -> Carried:
+        design = FactorialDesign(factors=factors(2), rounds=5, budget=budget)
+        asked = experiment(design, (), duration=duration)
+        assert design_of(asked)(asked).budget_ns is not None
+        return carry_out(asked, noisy(1, truth=(1000, 1100, 1200, 1300)))
+
+    whole, part, short = done("10min"), done("130s"), done("130s", "20s")
+    assert (len(whole.history), len(part.history), len(short.history)) == (20, 16, 12)
+    assert whole.stop.reason == "every cell was measured 5 times"
+    assert part.stop.reason.endswith("4 times, as often as the budget of 130 s allows")
+    lengths = {m.run.measure_ns for m in short.history}
+    assert len(lengths) == 1
+    assert 5e9 <= lengths.pop() < 20e9
+
+
+def test_a_budget_ends_rounds_that_take_longer_than_the_pilots_told() -> None:
+    design = FactorialDesign(factors=factors(2), rounds=9, budget="101s")
+    asked = experiment(design, (), duration="5s", warmup="0s")
+    done = carry_out(asked, noisy(1, truth=(1000, 1100, 1200, 1300)))
+    assert len(done.history) == 12, "each run took 8 s where 6 s were expected"

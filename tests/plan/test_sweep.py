@@ -49,6 +49,19 @@ def test_every_level_is_visited_once_a_round() -> None:
         assert sorted(r.cell.clients for r in runs if r.round == number) == [1, 2, 4, 8]
 
 
+def test_a_budget_ends_the_rounds_and_leaves_time_for_the_knee() -> None:
+    design = SweepDesign(levels=(1, 2), rounds=9, budget="100s")
+    asked = sweep().model_copy(update={"design": design})
+    history: tuple[Measured, ...] = ()
+    while isinstance(run := Sweep(asked).next_run(history), PlannedRun):
+        took_ns = run.measure_ns + 3 * 10**9
+        history = (*history, Measured(run, 100.0, settled_after_ns=2 * 10**9, took_ns=took_ns))
+    assert isinstance(run, Stop)
+    assert run.reason == "every level was measured 3 times"
+    assert [m.run.purpose for m in history][-1] == "detail"
+    assert sum(m.took_ns for m in history) <= 100 * 10**9
+
+
 def test_rounds_do_not_climb_in_the_same_order() -> None:
     runs = carry_out(sweep((1, 2, 4, 8, 16)), saturating(4))
     orders = {tuple(r.cell.clients for r in runs if r.round == n) for n in (1, 2, 3)}

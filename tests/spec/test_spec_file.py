@@ -79,10 +79,9 @@ def test_a_spec_survives_writing_and_reading(tmp_path: Path) -> None:
 
 
 def test_a_key_of_another_kind_of_design_names_the_kinds_that_have_it(tmp_path: Path) -> None:
-    factor = '[[design.factors]]\nname = "a"\nlevels = [{ name = "1" }, { name = "2" }]\n'
     head, _, _ = GOOD.partition("[[variant]]")
-    said = mistakes(tmp_path, f'{head}[design]\nkind = "matrix"\nbudget = "1h"\n{factor}')
-    assert "design.budget: is not a key of this kind: [design] has it if kind is compare" in said
+    said = mistakes(tmp_path, f'{head}[design]\nkind = "bench"\nprecision = "3%"\n')
+    assert "design.precision: is not a key of this kind: [design] has it if kind is compare" in said
 
 
 def test_all_mistakes_are_reported_together_with_their_lines(tmp_path: Path) -> None:
@@ -128,7 +127,7 @@ def test_all_mistakes_are_reported_together_with_their_lines(tmp_path: Path) -> 
         (
             'kind = "compare"',
             'kind = "sweep"\nlevels = [1, "x"]',
-            "has 3 mistakes:\n  ",
+            "has 2 mistakes:\n  ",
         ),
         (
             'kind = "compare"',

@@ -191,7 +191,11 @@ def _run(arguments: list[str]) -> int:
     except click.UsageError as error:
         place = error.ctx.command_path if error.ctx else "pgdyno"
         message = _sentence(error.format_message())
-        output.failed("usage", message, f"{place} --help")
+        levels = _LIST_OF_CLIENTS.search(message)
+        step = (
+            f"pgdyno sweep -c {levels[1]} measures each; --variant adds variants" if levels else ""
+        )
+        output.failed("usage", message, step or f"{place} --help")
         return EXIT_USAGE
     except click.Abort:
         return InterruptedByUser.exit_code
@@ -238,6 +242,7 @@ def _asks_for_json(arguments: list[str]) -> bool:
 
 # Of a range, click says that the text is not a range, where it is not a number.
 _NO_NUMBER = re.compile(r"\bis not a valid (integer|float)( range)?\b")
+_LIST_OF_CLIENTS = re.compile(r"/ '--clients' .*: '(\d+(?:,\d+)+)' is not a whole number")
 _NUMBERS = {"integer": "is not a whole number", "float": "is not a number"}
 
 

@@ -36,6 +36,7 @@ _CLIENTS_A_CORE = 32
         auto).
     -T --duration --time TIME =5s *  Duration of each run (default 5s).
     --rounds N:1..100 =3  Number of runs per level (default 3).
+    --budget TIME *  Do only as many rounds as fit into this time, such as 10min; at least one.
     --knee-duration TIME =30s  Duration of the detailed run at the knee (default 30s).
     --slo NAME=TIME *
         Find the highest load that keeps this target, such as p99=20ms. A target of one transaction
@@ -60,6 +61,7 @@ def _design(given: dict[str, Any]) -> SweepDesign:
         return SweepDesign(
             levels=_levels(given["levels"]),
             rounds=given["rounds"],
+            budget=given["budget"],
             run=given["duration"],
             knee=given["knee_duration"],
             clients_max=_CLIENTS_A_CORE * cores,

@@ -154,7 +154,7 @@ def _effort(experiment: Experiment, design: type[Design[Any]], run_ns: int) -> I
     plan, _ = plan_of(design, experiment, ())
     count, budget_ns = plan.runs_expected(()), plan.budget_ns
     if budget_ns is None:
-        yield f"time        {counted(count, 'run')}, about {duration_text(count * run_ns)}"
+        yield f"time        {counted(count, 'run')}, at least {duration_text(count * run_ns)}"
         return
     budget = duration_text(budget_ns)
     if not design.rounds_needed:

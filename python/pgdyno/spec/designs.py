@@ -149,13 +149,35 @@ class BudgetDesign(DecidingDesign):
         """Return the part of the budget that runs take together."""
         return max(self.budget_ns - (self.around_ns or 0), 1)
 
-    def with_time_around(self, opening_ns: int) -> BudgetDesign:
+    def with_time_around(self, opening_ns: int) -> DesignSpec:
         """Return the design with the part of its budget that is not for runs."""
-        # A machine that opens slowly answers slowly, too.
-        answer_ns = min(max(opening_ns // 4, ANSWER_NS), 3 * ANSWER_NS)
-        around_ns = opening_ns + answer_ns + round(_ANSWER_RATIO * self.budget_ns)
-        # In ms, as a spec file has it: a resumed experiment has the same plan.
-        return self.model_copy(update={"around_ns": around_ns - around_ns % 1_000_000})
+        return _with_time_around(self, self.budget_ns, opening_ns)
+
+
+class RoundsDesign(DesignSpec):
+    """A design with a number of rounds; with a budget, as many of them as fit into it."""
+
+    budget_ns: Annotated[DurationNs, Field(gt=0)] | None = Field(default=None, alias="budget")
+    around_ns: DurationNs | None = Field(default=None, alias="around")
+
+    @property
+    def runs_ns(self) -> int | None:
+        """Return the part of the budget that runs take together; None without a budget."""
+        return None if self.budget_ns is None else max(self.budget_ns - (self.around_ns or 0), 1)
+
+    def with_time_around(self, opening_ns: int) -> DesignSpec:
+        """Return the design with the part of its budget that is not for runs."""
+        return (
+            self if self.budget_ns is None else _with_time_around(self, self.budget_ns, opening_ns)
+        )
+
+
+def _with_time_around(design: DesignSpec, budget_ns: int, opening_ns: int) -> DesignSpec:
+    # A machine that opens slowly answers slowly, too.
+    answer_ns = min(max(opening_ns // 4, ANSWER_NS), 3 * ANSWER_NS)
+    around_ns = opening_ns + answer_ns + round(_ANSWER_RATIO * budget_ns)
+    # In ms, as a spec file has it: a resumed experiment has the same plan.
+    return design.model_copy(update={"around_ns": around_ns - around_ns % 1_000_000})
 
 
 class BenchDesign(DesignSpec):
@@ -168,7 +190,7 @@ class BenchDesign(DesignSpec):
         return f"a bench has no variants, got {len(given)}" if given else ""
 
 
-class SweepDesign(DesignSpec):
+class SweepDesign(RoundsDesign):
     """The load curve: every level `rounds` times, then one longer run at the knee.
 
     With `slo`, such as "p99=20ms", a search in an open loop finds the highest load that meets this
@@ -219,6 +241,11 @@ class CompareDesign(BudgetDesign):
     rounds: Annotated[int, Field(ge=3, le=1000)] | None = None
     is_extended: bool = Field(default=False, alias="extended")
 
+    @property
+    def runs_ns(self) -> int | None:  # type: ignore[override]
+        """Return the time of all runs; None with a number of rounds."""
+        return super().runs_ns if self.rounds is None else None
+
     def objection_to(self, given: tuple[Variant, ...]) -> str:
         """Object to fewer than two variants."""
         return _too_few(self.kind, given)
@@ -238,7 +265,7 @@ class Factor(Spec):
         return self
 
 
-class FactorialDesign(DecidingDesign):
+class FactorialDesign(RoundsDesign, DecidingDesign):
     """All combinations of the factors' levels, or a balanced half of them, `rounds` times."""
 
     kind: Literal["factorial"] = "factorial"
@@ -296,7 +323,7 @@ class MatrixDesign(FactorialDesign):
     kind: Literal["matrix"] = "matrix"  # type: ignore[assignment]
 
 
-class PassesDesign(DecidingDesign):
+class PassesDesign(RoundsDesign, DecidingDesign):
     """Adds the variants one after another: each one keeps the changes of those before it."""
 
     kind: Literal["passes"] = "passes"

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pgdyno.analysis import verdicts
 from pgdyno.analysis.arrays import FloatArray
 from pgdyno.analysis.compare import (
     Better,
@@ -28,21 +27,16 @@ from pgdyno.analysis.compare import (
 )
 from pgdyno.analysis.intervals import PLANNED_PAIRS_MIN, Looks, look, planned_looks
 from pgdyno.analysis.rounding import change_text
-from pgdyno.plan.design import NONE, Design
+from pgdyno.plan.design import NONE
+from pgdyno.plan.designs.budgeted import ROUNDS_MAX, Budgeted, round_ns
 from pgdyno.plan.history import History, elapsed_ns, pilots, rounds
-from pgdyno.plan.visits import pilot_missing, visit, visited, warm_up_ns
+from pgdyno.plan.visits import visit, visited, warm_up_ns
 from pgdyno.quantities import counted, duration_text
 from pgdyno.spec.designs import METRIC_WORDS, MORE_IS_BETTER, CompareDesign
 from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop
 
-ROUNDS_MAX = 1000
-# A shorter run is not valid.
-RUN_LEAST_NS = round(verdicts.NEEDED_S_TO_PROVE * 1e9)
 # If the plan takes this much longer than the budget, it says so.
 _OVER_NS = 1_000_000_000
-# Time of a run in addition to its load, without a pilot that shows it. A value that is too short
-# does no harm, because the end of the budget is a last look, too.
-_AROUND_NS = 1_000_000_000
 # From this number of pairs on, the time that is left is known to about a factor of 2.
 _ESTIMATE_PAIRS_MIN = 6
 EXTENDED = (
@@ -69,16 +63,10 @@ class Standing:
     is_within_budget: bool = True
 
 
-class Compare(Design[CompareDesign]):
+class Compare(Budgeted[CompareDesign]):
     """The reference against every variant without a verdict."""
 
     model = CompareDesign
-    rounds_needed = PLANNED_PAIRS_MIN
-
-    @property
-    def budget_ns(self) -> int | None:
-        """Return the time after which no further round begins; None with a number of rounds."""
-        return self.asked.runs_ns if self.asked.rounds is None else None
 
     def next_run(self, history: History, excluded: frozenset[str] = NONE) -> PlannedRun | Stop:
         """Return the next run, or Stop with the reason."""
@@ -107,73 +95,9 @@ class Compare(Design[CompareDesign]):
         run = visit(experiment, history, variant=first, round_number=current)
         return replace(run, measure_ns=self._run_ns(history, variants))
 
-    def _pilot_missing(
-        self, history: History, variants: Sequence[PlannedVariant]
-    ) -> PlannedRun | None:
-        """Return the next pilot; None if all ran, or if they would take the time of three rounds.
-
-        Without a pilot the warm-up has its least length.
-        """
-        missing = pilot_missing(self.experiment, history, variants)
-        if missing is None or self.budget_ns is None or rounds(history):
-            return missing if not rounds(history) else None
-        rest = len(variants) - len(pilots(history))
-        pilot_ns = missing.measure_ns + max(self._around_ns(history).values(), default=_AROUND_NS)
-        least_ns = min(RUN_LEAST_NS, self.experiment.workload.duration_ns)
-        needed_ns = PLANNED_PAIRS_MIN * self._piloted_round_ns(history, variants, least_ns)
-        return missing if rest * pilot_ns + needed_ns <= self._left_ns(history) else None
-
-    def _run_ns(self, history: History, variants: Sequence[PlannedVariant]) -> int:
-        """Return the length of a run: as asked, or shorter, so that three rounds are possible.
-
-        All rounds have the length of the first, also after a change of the budget: only pairs of
-        runs of one length may share an interval.
-        """
-        if ran := rounds(history):
-            return ran[0].run.measure_ns
-        asked_ns = self.experiment.workload.duration_ns
-        if self.budget_ns is None or self._is_counted or asked_ns <= RUN_LEAST_NS:
-            return asked_ns
-        around_ns = self._piloted_round_ns(history, variants, 0)
-        room_ns = (self._left_ns(history) // PLANNED_PAIRS_MIN - around_ns) // len(variants)
-        return max(RUN_LEAST_NS, min(asked_ns, room_ns))
-
-    @property
-    def _is_counted(self) -> bool:
-        """Return whether runs have no length, so that their time is not known beforehand."""
-        is_counted = self.experiment.workload.transactions_per_client is not None
-        return is_counted or self.experiment.metric() == "duration"
-
-    def _left_ns(self, history: History) -> int:
-        """Return what the pilots leave of the budget."""
-        return self.asked.runs_ns - elapsed_ns(pilots(history))
-
     def rounds_planned(self, history: History, variants: Sequence[PlannedVariant]) -> int | None:
-        """Return the number of rounds, which is fixed before the first of them.
-
-        Budget and pilots decide it, no result of a round. At least three, because fewer have no
-        interval. None: the time of a run is not known beforehand, or the budget was changed, so
-        only the time ends the experiment.
-        """
-        if self.asked.rounds is not None:
-            return self.asked.rounds
-        if self.asked.is_extended or self._is_counted:
-            return None
-        run_ns = self._run_ns(history, variants)
-        fitting = self._left_ns(history) // self._piloted_round_ns(history, variants, run_ns)
-        return min(max(fitting, PLANNED_PAIRS_MIN), ROUNDS_MAX)
-
-    def _around_ns(self, history: History) -> dict[PlannedVariant | None, int]:
-        """Return what the run of a variant takes in addition to its load, by its pilot."""
-        return {m.run.cell.variant: max(m.took_ns - m.run.measure_ns, 0) for m in pilots(history)}
-
-    def _piloted_round_ns(
-        self, history: History, variants: Sequence[PlannedVariant], run_ns: int
-    ) -> int:
-        """Return how long a round takes, by the pilots."""
-        around_ns = self._around_ns(history)
-        load_ns = warm_up_ns(self.experiment, history) + run_ns
-        return sum(load_ns + around_ns.get(variant, _AROUND_NS) for variant in variants)
+        """Return the number of rounds; None if the budget was changed: only the time ends it."""
+        return None if self.asked.is_extended else super().rounds_planned(history, variants)
 
     def _why_enough(
         self, history: History, variants: Sequence[PlannedVariant], round_count: int
@@ -187,7 +111,7 @@ class Compare(Design[CompareDesign]):
         if budget_ns is None:
             return f"all {done} are done" if is_last else ""
         budget = duration_text(self.asked.budget_ns)
-        is_over = elapsed_ns(history) + _round_ns(history) > budget_ns
+        is_over = elapsed_ns(history) + round_ns(history) > budget_ns
         if is_last and elapsed_ns(history) <= budget_ns:
             return f"the budget of {budget} was enough for {done}"
         if is_last or (is_over and (planned is None or round_count >= PLANNED_PAIRS_MIN)):
@@ -211,7 +135,7 @@ class Compare(Design[CompareDesign]):
         if known is not None:
             before = len(history) - len(rounds(history))
             return max(len(history) + 1, before + len(variants) * known)
-        cost_ns = max(_round_ns(history), 1)
+        cost_ns = max(round_ns(history), 1)
         left_ns = max(standing.left_ns or 0 for standing in still_open)
         more = (1 + len(still_open)) * (min(left_ns, self._room_ns(history, variants)) // cost_ns)
         taking_part = self._taking_part(history, variants, current)
@@ -222,7 +146,7 @@ class Compare(Design[CompareDesign]):
         """Return the time for further rounds, at least 0."""
         done = max((measured.run.round for measured in rounds(history)), default=0)
         planned = self.rounds_planned(history, variants) or ROUNDS_MAX
-        room_ns = (planned - done) * _round_ns(history)
+        room_ns = (planned - done) * round_ns(history)
         if self.budget_ns is not None:
             room_ns = min(room_ns, self.budget_ns - elapsed_ns(history))
         return max(room_ns, 0)
@@ -232,7 +156,7 @@ class Compare(Design[CompareDesign]):
         variants = self.usable(excluded)
         if len(variants) < 2:
             return ()
-        cost_ns = _round_ns(history)
+        cost_ns = round_ns(history)
         room_ns = self._room_ns(history, variants)
         standings = [
             self._standing(history, variants, variant, cost_ns=cost_ns) for variant in variants[1:]
@@ -423,11 +347,3 @@ def _is_settled(design: CompareDesign, comparison: Comparison) -> bool:
         return False
     half = math.log(comparison.ratio.high / comparison.ratio.low) / 2
     return half <= math.log1p(design.precision_ratio)
-
-
-def _round_ns(history: History) -> int:
-    """Return the mean time of a round so far; 0 before the first."""
-    ran = rounds(history)
-    if not ran:
-        return 0
-    return sum(m.took_ns for m in ran) // len({m.run.round for m in ran})

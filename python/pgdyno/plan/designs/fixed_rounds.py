@@ -1,24 +1,29 @@
 """The designs of `factorial`, `matrix` and `passes`: a fixed number of rounds.
 
-Each round measures every variant once, in a random order that follows from the seed.
+Each round measures every variant once, in a random order that follows from the seed. With a budget,
+budget and pilots decide before the first round how many rounds there are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from pgdyno.analysis.compare import shuffled
-from pgdyno.plan.design import NONE, Design
-from pgdyno.plan.history import History, rounds
-from pgdyno.plan.visits import pilot_missing, visit, visited
-from pgdyno.quantities import counted
+from pgdyno.analysis.intervals import PLANNED_PAIRS_MIN
+from pgdyno.plan.design import NONE
+from pgdyno.plan.designs.budgeted import Budgeted, round_ns
+from pgdyno.plan.history import History, elapsed_ns, pilots, rounds
+from pgdyno.plan.visits import visit, visited, warm_up_ns
+from pgdyno.quantities import counted, duration_text
 from pgdyno.spec.designs import FactorialDesign, MatrixDesign, PassesDesign
-from pgdyno.spec.planned import PlannedRun, Stop
+from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop
 
 Table = TypeVar("Table", bound=FactorialDesign | PassesDesign)
 
 
-class FixedRounds(Design[Table]):
+class FixedRounds(Budgeted[Table]):
     """What the three designs share."""
 
     def next_run(self, history: History, excluded: frozenset[str] = NONE) -> PlannedRun | Stop:
@@ -26,23 +31,51 @@ class FixedRounds(Design[Table]):
         experiment, variants = self.experiment, self.usable(excluded)
         if len(variants) < 2:
             return Stop("fewer than two variants can be measured")
-        if missing := pilot_missing(experiment, history, variants):
+        if missing := self._pilot_missing(history, variants):
             return missing
         if any(experiment.metric() not in measured.metrics for measured in rounds(history)):
             return Stop(f"{experiment.metric()} cannot be measured here")
-        for round_number in range(1, self.asked.rounds + 1):
+        done = 0
+        for round_number in range(1, self._round_count(history, variants) + 1):
             order = shuffled(variants, self.order_seed, round_number)
             before = visited(history, round_number)
             todo = [variant for variant in order if variant not in before]
+            if todo and not before and self._is_over(history, done):
+                break
             if todo:
-                return visit(experiment, history, variant=todo[0], round_number=round_number)
-        return Stop(f"every cell was measured {counted(self.asked.rounds, 'time')}")
+                run = visit(experiment, history, variant=todo[0], round_number=round_number)
+                return replace(run, measure_ns=self._run_ns(history, variants))
+            done = round_number
+        why = f"every cell was measured {counted(done, 'time')}"
+        if self.asked.budget_ns is not None and done < self.asked.rounds:
+            why += f", as often as the budget of {duration_text(self.asked.budget_ns)} allows"
+        return Stop(why)
+
+    def _is_over(self, history: History, done: int) -> bool:
+        """Return whether the budget has no time for another round, and there are enough."""
+        if self.budget_ns is None or done < PLANNED_PAIRS_MIN:
+            return False
+        return elapsed_ns(history) + round_ns(history) > self.budget_ns
+
+    def _round_count(self, history: History, variants: Sequence[PlannedVariant]) -> int:
+        return self.rounds_planned(history, variants) or self.asked.rounds
+
+    def outlook(self, history: History, excluded: frozenset[str] = NONE) -> str:
+        """Return the plan with the time that the pilots show, before the first round."""
+        variants = self.usable(excluded)
+        if not pilots(history) or rounds(history) or self._pilot_missing(history, variants):
+            return ""
+        planned, run_ns = self._round_count(history, variants), self._run_ns(history, variants)
+        load = duration_text(warm_up_ns(self.experiment, history) + run_ns)
+        whole = duration_text(planned * self._piloted_round_ns(history, variants, run_ns))
+        said = f"{counted(planned, 'round')} of {len(variants)} x {load}"
+        return f"plan    {said}; about {whole}, as long as the pilots show"
 
     def runs_expected(self, history: History, excluded: frozenset[str] = NONE) -> int:
         """Return the number of runs, pilots included."""
-        experiment = self.experiment
-        piloted = experiment.workload.warmup_ns is None and experiment.metric() != "duration"
-        expected = len(self.usable(excluded)) * (self.asked.rounds + int(piloted))
+        variants = self.usable(excluded)
+        piloted = bool(pilots(history)) or self._pilot_missing(history, variants) is not None
+        expected = len(variants) * (self._round_count(history, variants) + int(piloted))
         return max(expected, len(history))
 
 

@@ -25,7 +25,17 @@ from pgdyno.analysis.capacity import LoadLimit, LoadTrial
 from pgdyno.analysis.compare import shuffled
 from pgdyno.plan.capacity import RUNS_MAX, next_clients, next_rate
 from pgdyno.plan.design import NONE, Design
-from pgdyno.plan.history import History, Measured, pilots, rounds, trials, warm_ns, why_no_answer
+from pgdyno.plan.designs.budgeted import round_ns
+from pgdyno.plan.history import (
+    History,
+    Measured,
+    elapsed_ns,
+    pilots,
+    rounds,
+    trials,
+    warm_ns,
+    why_no_answer,
+)
 from pgdyno.plan.visits import WARMUP_LEAST_NS, pilot
 from pgdyno.quantities import counted
 from pgdyno.spec.designs import SweepDesign
@@ -68,13 +78,26 @@ class Sweep(Design[SweepDesign]):
             return missing
         if run := self._next_of_rounds(history, lines):
             return run
-        if run := self._next_trial(history, lines):
+        run = self._next_trial(history, lines)
+        if run is not None and not self._is_over(history, run.measure_ns):
             return run
         if all(measured.run.purpose != "detail" for measured in history):
             knee = plateau_start(mean_tps(history, lines[0]))
             reason = f"detailed run at the knee of the curve, {knee} clients"
             return self._run(history, "detail", lines[0].cell(knee), reason=reason)
-        return Stop(f"every level was measured {counted(self.asked.rounds, 'time')}")
+        done = max((measured.run.round for measured in rounds(history)), default=0)
+        return Stop(f"every level was measured {counted(done, 'time')}")
+
+    @property
+    def budget_ns(self) -> int | None:
+        """Return the time after which no further round begins; None without a budget."""
+        return self.asked.runs_ns
+
+    def _is_over(self, history: History, more_ns: int) -> bool:
+        """Return whether the budget has no time for more runs and the run at the knee."""
+        if self.budget_ns is None:
+            return False
+        return elapsed_ns(history) + more_ns + self.asked.knee_ns > self.budget_ns
 
     def runs_expected(self, history: History, excluded: frozenset[str] = NONE) -> int:
         """Return an estimate of the number of runs of all stages."""
@@ -137,6 +160,8 @@ class Sweep(Design[SweepDesign]):
         design, counted = self.asked, rounds(history)
         for number in range(1, design.rounds + 1):
             visited = [m.run.cell for m in counted if m.run.round == number]
+            if not visited and number > 1 and self._is_over(history, round_ns(history)):
+                return None
             todo = [
                 cell
                 for block in _blocks(design, counted, lines, number, self.order_seed)
