@@ -232,6 +232,32 @@ def test_counted_rows_are_printed_and_an_estimate_is_called_so(shop: Target) -> 
     assert "rows of orders for about 100 that it sums (estimate)" in said
 
 
+@pytest.mark.parametrize("setting", ["enable_indexscan", "random_page_cost"])
+def test_settings_of_a_role_that_keep_it_from_an_index_are_named_and_the_step_resets_them(
+    shop: Target, setting: str
+) -> None:
+    run_sql(shop, "CREATE INDEX ON orders (customer)")
+    run_sql(shop, "VACUUM ANALYZE orders")
+    run_sql(shop, "DROP ROLE IF EXISTS webapp")
+    run_sql(shop, "CREATE ROLE webapp LOGIN SUPERUSER")
+    values = {"enable_indexscan": "off", "enable_bitmapscan": "off", "random_page_cost": "100000"}
+    named = [setting] if setting == "random_page_cost" else ["enable_bitmapscan", setting]
+    for name in named:
+        run_sql(shop, f"ALTER ROLE webapp IN DATABASE {shop.database} SET {name} = {values[name]}")
+    role = replace(shop, user="webapp")
+    statement = "SELECT * FROM orders WHERE customer = %s"
+    with busy(role, "web", lambda worker, turn: worker.execute(statement, [turn % 1000])):
+        finding = of_kind(documents(shop, 2.5), "index not used")
+    assert any(f"role webapp has {named[0]}=" in line for line in finding["lines"])
+    steps = finding["next_step"].partition("; sessions")[0].split("; ")
+    assert len(steps) == len(named)
+    for step in steps:
+        run_sql(shop, step)
+    with busy(role, "web", lambda worker, turn: worker.execute(statement, [turn % 1000])):
+        assert documents(shop, 2) == []
+    run_sql(shop, "DROP ROLE webapp")
+
+
 def test_a_healthy_server_under_load_has_no_finding(counting: ScratchCluster, shop: Target) -> None:
     run_sql(shop, "CREATE INDEX ON orders (customer)")
     by_index = "SELECT * FROM orders WHERE customer = %s"

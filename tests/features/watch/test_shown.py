@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.features.watch.samples import SECOND_NS, database
+from tests.features.watch.samples import SECOND_NS, database, wait
 from tests.outputs.rendered import stored_results
 
 from pgdyno.cli import output
@@ -51,6 +51,17 @@ def test_without_a_terminal_the_first_line_comes_as_soon_as_something_was_counte
     show(1, sampled=set(range(1, 20)), until=19)
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(" ", 1)[1] for line in lines] == ["tps 10", "tps 10"]
+
+
+def test_the_first_line_shows_sessions_before_counters_have_two_samples(live: list[str]) -> None:
+    shown, tally = WatchLines(SECOND_NS, {}), Tally(SECOND_NS)
+    tally.take("database", database(1, 12))
+    for sample in range(5):
+        tally.take("waits", [wait("Lock:tuple", 1, 2)])
+        shown.moved(SECOND_NS + sample * SECOND_NS // 10, tally)
+    tally.take("database", database(2, 24))
+    shown.moved(2 * SECOND_NS, tally)
+    assert [line.split("  ")[0] for line in live] == ["active 2/12", "tps 10"]
 
 
 def test_a_long_statement_is_cut_where_its_room_ends() -> None:

@@ -51,7 +51,8 @@ class Subject:
     """What to examine. `target` None: only this host, with `folder` as the place of the data.
 
     `peak`: from an earlier watch; a larger present number replaces it. `host_command`: runs a shell
-    on the server's host, if this is another host.
+    on the server's host, if this is another host. `looks_count`: how often sessions at work are
+    counted, 0.2 s apart.
     """
 
     target: Target | None
@@ -61,15 +62,20 @@ class Subject:
     peak: PeakActive | None = None
     verb: str = "doctor"
     host_command: tuple[str, ...] | None = None
+    looks_count: int = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """The findings of all checks; `target` is the line that names the server."""
+    """The findings of all checks; `target` is the line that names the server.
+
+    `began`: the CPU time used on this host before, if the server is here.
+    """
 
     target: str
     findings: tuple[Finding, ...]
     facts: CheckFacts
+    began: Glance | None = None
 
     def of(self, verdict: Verdict) -> list[Finding]:
         """Return the findings with this verdict."""
@@ -140,7 +146,7 @@ def examine(asked: Subject) -> Examination:
         afar = None
         if asked.host_command is not None and not is_here:
             afar = HostAfar(asked.host_command, session.backend_pid, seen.data_folder)
-        now = PeakActive(peak_active(session, signals.sleep), "now")
+        now = PeakActive(peak_active(session, signals.sleep, asked.looks_count), "now")
         known = [peak for peak in (asked.peak, now) if peak is not None]
         facts = CheckFacts(
             server=seen,
@@ -160,7 +166,22 @@ def examine(asked: Subject) -> Examination:
                 f"--flush {asked.flush_folder} is on this host, but the server is on another host.",
                 hint="remove --flush, or run the doctor on the server's host",
             )
-    return judged(target_line(target, seen), facts)
+    began = None if facts.postmaster_pid is None else first
+    return replace(judged(target_line(target, seen), facts), began=began)
+
+
+def examined_since(examination: Examination, peak_count: int) -> Examination:
+    """Return an examination whose activity of the host is that since it began, until now.
+
+    Args: peak_count, sessions at work at one time since then; 0 if they are not visible.
+    """
+    facts, began = examination.facts, examination.began
+    if peak_count:
+        facts = replace(facts, peak=PeakActive(peak_count, "now"), others_active=peak_count)
+    if facts.host is not None and began is not None:
+        window = window_between(began, glance(monotonic_ns()), own_pid=own_pid())
+        facts = replace(facts, host=replace(facts.host, window=window))
+    return judged(examination.target, facts)
 
 
 def target_line(target: Target, seen: ServerSeen) -> str:

@@ -18,6 +18,7 @@ from pgdyno.features.watch.words import (
     cost_words,
     estimate_in,
     how_words,
+    is_seen_enough,
     number_text,
     peak_words,
     sessions_words,
@@ -197,7 +198,9 @@ def _where(document: Document) -> Iterator[Block]:
         for place, wait in enumerate(waits)
     )
     # Without query ids, only wait events tell sessions apart.
-    has_texts = any(statement["text"] for statement in statements)
+    # A few sightings have an upper end alone, with which the shares would sum to more than all.
+    shown = min(shown, sum(map(is_seen_enough, statements))) if statements else shown
+    has_texts = shown > 0 and any(statement["text"] for statement in statements)
     others = tuple(_others(statements, shown))
     for title, columns, rows, rest, is_in_text in (
         ("By statement", _STATEMENT_COLUMNS, by_statement, others, has_texts),
@@ -233,7 +236,7 @@ def _others(statements: Sequence[Document], shown_count: int) -> Iterator[tuple[
     """Yield the row of all statements after the first ones, so that shares sum to 100 %."""
     shown = math.fsum(statement["share_ratio"] for statement in statements[:shown_count])
     if statements and 1.0 - shown >= _REST_MIN:
-        yield percent(1.0 - shown), "other statements", "", "", ""
+        yield percent(1.0 - shown), "other statements, such as COMMIT", "", "", ""
 
 
 def _counted(document: Document) -> Iterator[LabelledLine]:
@@ -243,6 +246,7 @@ def _counted(document: Document) -> Iterator[LabelledLine]:
     if hits is not None:
         rest += f", {percent(hits)} of blocks found in shared_buffers"
     tps = f"{number_text(document['tps'])} tps on the whole server{by_waiters(document)}"
+    tps += " (a statement outside of BEGIN is one, too)" * (not document.get("findings"))
     if document.get("tps_counts_parallel_workers"):
         yield LabelledLine("commits", f"at most {tps}: {WORKERS_COUNTED}")
         yield LabelledLine("counted", rest)

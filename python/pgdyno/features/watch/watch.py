@@ -15,7 +15,7 @@ import tomli_w
 
 from pgdyno.clock import ClockPair, monotonic_ns, read_pair
 from pgdyno.errors import InterruptedByUser, PgdynoError, ServerError
-from pgdyno.features.doctor.examine import Examination, Subject, examine
+from pgdyno.features.doctor.examine import Examination, Subject, examine, examined_since
 from pgdyno.features.doctor.server_seen import ServerSeen, read_settings
 from pgdyno.features.doctor.session import read_only
 from pgdyno.features.watch.document import Watched, document_of, utc
@@ -127,6 +127,7 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
         observer.stop()
         tally.close(clock.now_ns())
         error = _closed(segments, error)
+        _keep_facts(folder, examined_since(examination, tally.peak_sessions))
         watched = Watched(
             tally=tally,
             asked_ns=request.duration_ns,
@@ -167,8 +168,13 @@ def _examined(request: WatchRequest) -> Examination:
 
     Raises: ServerError with what to do.
     """
+    # The watch itself sees sessions and other programs for longer: here, one look is enough.
     subject = Subject(
-        target=request.target, folder=Path("/"), verb="watch", host_command=request.host_command
+        target=request.target,
+        folder=Path("/"),
+        verb="watch",
+        host_command=request.host_command,
+        looks_count=1,
     )
     deadline_ns = monotonic_ns() + min(request.duration_ns, _FREE_PATIENCE_NS)
     while True:
@@ -294,17 +300,20 @@ def _keep_what_was_asked(
         "duration_ns": request.duration_ns,
     }
     folder.write_spec(tomli_w.dumps({"watch": {"name": request.name, **job}}))
-    server = examination.facts.server
-    folder.write_facts(
-        {
-            "target_line": examination.target,
-            "settings": _settings_kept(server),
-            "doctor": examination.as_document(),
-        }
-    )
+    _keep_facts(folder, examination)
     if request.note:
         folder.add_note(clock.now_ns(), request.note)
     return job
+
+
+def _keep_facts(folder: ExperimentFolder, examination: Examination) -> None:
+    folder.write_facts(
+        {
+            "target_line": examination.target,
+            "settings": _settings_kept(examination.facts.server),
+            "doctor": examination.as_document(),
+        }
+    )
 
 
 def _settings_kept(server: ServerSeen | None) -> dict[str, str]:

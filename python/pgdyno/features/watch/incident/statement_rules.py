@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pgdyno.features.watch.incident.evidence import IncidentEvidence, SeenRows, number
 from pgdyno.features.watch.incident.finding import IncidentFinding
@@ -24,7 +24,7 @@ _USEFUL_RATIO_MAX = 0.05
 _WHOLE_RATIO = 0.5
 # Of each call; the counts of a table and those of its statements are of other moments.
 _COUNTED_RATIO = 0.2
-MISSING, NONE_HELPS = "index missing", "no plain index helps"
+MISSING, UNUSED, NONE_HELPS = "index missing", "index not used", "no plain index helps"
 _ASKED_MAX = 10
 _ALWAYS_ASKED = 3
 # Index entries of a block, at most about; and the fewest blocks of an index that is read whole.
@@ -194,6 +194,8 @@ def _in_vain(
     reason = next((made for made in reasons if made.needed_count <= _USEFUL_RATIO_MAX * read), None)
     if reason is None:
         return None
+    if reason.kind == UNUSED:
+        reason = _steered(reason, facts, sender_of(evidence, query))
     lost_s, share, alike = time_of_alike(evidence, known, query)
     text = " ".join(known.texts.get(query, "").split()) or f"query {query}"
     what = "rows" if is_whole else "index entries"
@@ -269,7 +271,7 @@ def _reasons(
     of_columns = [
         WholeReason(
             needed,
-            "index not used" if column.index else MISSING,
+            UNUSED if column.index else MISSING,
             *_why(table, column, needed, invalid),
             column.condition.indexed,
             column.index,
@@ -300,6 +302,24 @@ def _reasons(
     if parts.needs_what_it_returns and len(parts.tables) == 1:
         why = "no condition is known for which an index would help"
         yield WholeReason(counts["rows"], "much is read for few rows", why, EXPLAIN_STEP)
+
+
+def _steered(
+    reason: WholeReason, facts: StatementFacts, sender: tuple[str, str] | None
+) -> WholeReason:
+    """Return the reason with the settings of its sender that keep the planner from the index."""
+    role = sender[1] if sender else ""
+    kept = [row for row in facts.steered if not (row[0] and role) or row[0] == role]
+    if not kept:
+        return reason
+    who = f"role {kept[-1][0]}" if kept[-1][0] else "every session"
+    names = ", ".join(setting for _, setting, _ in kept)
+    undo = "; ".join(step for _, _, step in kept)
+    return replace(
+        reason,
+        why=f"index {reason.index} is not used: hypothesis, {who} has {names}",
+        next_step=f"{undo}; sessions have it after they connect again",
+    )
 
 
 def _is_choosing(column: ColumnFacts) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
@@ -81,6 +81,22 @@ CHANGED_INDEXES_SQL = (
     " ORDER BY 1"
 )
 # An index fits if its first key is the column, or the expression.
+# The session that watches has other settings than those that it watches.
+STEERED_SQL = (
+    "SELECT coalesce(r.rolname::text, ''), c.setting, 'ALTER ' || CASE WHEN s.setrole = 0 AND"
+    " s.setdatabase <> 0 THEN 'DATABASE ' || quote_ident(d.datname)"
+    " ELSE 'ROLE ' || coalesce(quote_ident(r.rolname), 'ALL')"
+    " || coalesce(' IN DATABASE ' || quote_ident(d.datname), '') END"
+    " || ' RESET ' || split_part(c.setting, '=', 1)"
+    " FROM pg_catalog.pg_db_role_setting s CROSS JOIN LATERAL unnest(s.setconfig) c (setting)"
+    " LEFT JOIN pg_catalog.pg_roles r ON r.oid = s.setrole"
+    " LEFT JOIN pg_catalog.pg_database d ON d.oid = s.setdatabase"
+    " WHERE (s.setdatabase = 0 OR d.datname = current_database())"
+    " AND c.setting ~ '^(enable_.*=(off|false|no|0)|[a-z_]*(page|tuple|operator)_cost=)'"
+    " UNION ALL SELECT '', name || '=off', 'ALTER SYSTEM SET ' || name || ' = on; SELECT"
+    " pg_reload_conf()' FROM pg_catalog.pg_settings WHERE name LIKE 'enable%' AND setting = 'off'"
+    " AND boot_val = 'on' AND source = 'configuration file' ORDER BY 1, 2"
+)
 COLUMN_SQL = (
     "SELECT format_type(a.atttypid, NULL), t.typnamespace = 'pg_catalog'::regnamespace"
     " AND t.typtype = 'b',"
@@ -166,11 +182,13 @@ class StatementFacts:
     """A statement's tables, as far as they are known, and what it does with what it finds.
 
     `written`: the table that it changes; None if it changes none, or one that is not known.
+    `steered`: settings of the planner for sessions of a role ("": all), and what resets each.
     """
 
     parts: Restricted
     tables: tuple[TableFacts, ...]
     written: TableFacts | None = None
+    steered: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def knows_all(self) -> bool:
@@ -186,6 +204,7 @@ def statements() -> dict[str, str]:
         "a partitioned table or a view": OTHERS_SQL,
         "indexes that its updates change": CHANGED_INDEXES_SQL,
         "triggers of a table that it changes": TRIGGERS_SQL,
+        "settings of roles and databases that steer the planner": STEERED_SQL,
         "what the planner expects": _EXPLAIN.format(
             "(table)", _COMPARED.format("(column)", "=", "(type)")
         ),
@@ -207,10 +226,12 @@ def facts_of_statements(
             if not schemas or not query_ids:
                 return {}
             rows = session.fetch(TEXTS_SQL.format(schema=schemas[0][0]), [list(query_ids)])
+            steered = tuple((str(a), str(b), str(c)) for a, b, c in session.fetch(STEERED_SQL))
             for query_id, text in rows:
                 parts = restricted(str(text))
                 if parts is not None:
-                    facts[int(query_id)] = _statement(session, parts, busy)
+                    made = _statement(session, parts, busy)
+                    facts[int(query_id)] = replace(made, steered=steered)
     except (PgdynoError, psycopg.Error):
         return facts
     return facts

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,30 +21,26 @@ from pgdyno.features.watch.show import WatchShow
 from pgdyno.quantities import percent, seconds
 from pgdyno.spec.units import duration_ns
 
+if TYPE_CHECKING:
+    from pgdyno.features.doctor.examine import Examination
+
 if wanted.body(__name__):
     from pgdyno.cli.from_options import host_command_of, say_unused_ways, server_named
-    from pgdyno.features.doctor.examine import Examination
-    from pgdyno.features.doctor.session import OLDEST_MAJOR
-    from pgdyno.features.doctor.verbs.doctor import sql_text
     from pgdyno.features.watch.incident.finding import IncidentFinding
-    from pgdyno.features.watch.incident.table_facts import statements as table_statements
-    from pgdyno.features.watch.periods import WHOLE_NS, named_period
-    from pgdyno.features.watch.segments import document_again
-    from pgdyno.features.watch.statements import KnownTexts, statements
+    from pgdyno.features.watch.statements import KnownTexts
     from pgdyno.features.watch.tally import SampleGap, Sums, Tally
     from pgdyno.features.watch.watch import WatchRequest, watch
     from pgdyno.measure.host_access import console_of
-    from pgdyno.observe.catalogue import statements as observed
     from pgdyno.observe.collector import NoticeKind
     from pgdyno.observe.session import STATEMENT_TIMEOUT_MS
     from pgdyno.report.text_page import TextPage, clipped, joined, one_line
-    from pgdyno.server.nodes import node_statements
     from pgdyno.store.experiment import Store
     from pgdyno.store.folder import ExperimentFolder
 
 _SHORTEST_NS = 100_000_000
 _TERMINAL_EVERY_NS = 1_000_000_000
 _PLAIN_EVERY_NS = 10_000_000_000
+_EARLY_SAMPLES = 3
 _STATEMENTS_SHOWN = 3
 _STATEMENT_WIDTH = 44
 
@@ -131,6 +127,9 @@ def _compare(given: Mapping[str, Any]) -> int:
             "--of names what is compared, but nothing says with what.",
             hint="add --compare-to PERIOD or RESULT",
         )
+    from pgdyno.features.watch.periods import named_period
+    from pgdyno.features.watch.segments import document_again
+
     folder = named_period(given["compared"], Store.default(given["store"]), None).folder
     _show(given, folder, document_again(folder), _changes(given, folder))
     return 0
@@ -144,6 +143,7 @@ def _changes(given: Mapping[str, Any], folder: ExperimentFolder) -> dict[str, An
     if not given["compared_to"]:
         return None
     from pgdyno.features.watch.changes import changes_of
+    from pgdyno.features.watch.periods import WHOLE_NS, named_period
 
     store = Store.default(given["store"])
     asked = named_period(given["compared_to"], store, folder)
@@ -203,6 +203,7 @@ class WatchLines(WatchShow):
         self._last_ns = 0
         self._seen_ns = 0
         self._gaps = 0
+        self._is_early = True
         self._resets = 0
         self._texts = KnownTexts({})
         self._findings: list[str] = []
@@ -234,7 +235,9 @@ class WatchLines(WatchShow):
             self._resets = tally.reset_count
             output.note(f"{_clock(time_ns)} statistics were reset: this sample is left out")
         is_live = output.is_terminal()
-        is_new = tally.seen_ns > self._seen_ns
+        # Sessions are seen at once; counters need two samples.
+        is_early = self._is_early and tally.total.wait_samples >= _EARLY_SAMPLES
+        is_new = is_early or tally.seen_ns > self._seen_ns
         if not self._is_due(time_ns, is_new, _TERMINAL_EVERY_NS if is_live else _PLAIN_EVERY_NS):
             return
         recent, at_work = tally.look(), tally.at_work()
@@ -246,7 +249,9 @@ class WatchLines(WatchShow):
             return
         if tally.replay_lag_ns is not None:
             parts.append(f"lag {seconds(tally.replay_lag_ns / 1e9)}")
-        self._last_ns, self._seen_ns = time_ns, tally.seen_ns
+        self._is_early = False
+        if not is_early:
+            self._last_ns, self._seen_ns = time_ns, tally.seen_ns
         if is_live:
             events = [f"  {events_text(recent)}"] if recent.by_event else []
             lines = packed(_clock(time_ns), parts, shutil.get_terminal_size().columns - 1)
@@ -356,6 +361,13 @@ def _clock(time_ns: int) -> str:
 
 def _sql() -> str:
     """Return the statements of the doctor, which a watch sends first, then all others."""
+    from pgdyno.features.doctor.session import OLDEST_MAJOR
+    from pgdyno.features.doctor.verbs.doctor import sql_text
+    from pgdyno.features.watch.incident.table_facts import statements as table_statements
+    from pgdyno.features.watch.statements import statements
+    from pgdyno.observe.catalogue import statements as observed
+    from pgdyno.server.nodes import node_statements
+
     parts = [sql_text()]
     said: set[str] = set()
     for version in range(OLDEST_MAJOR, 19):
