@@ -254,13 +254,13 @@ def test_a_session_compiles_nothing_after_a_statement_that_showed_jit_failed(
     either_server: ScratchCluster,
 ) -> None:
     with connect(either_server.target, verb="test") as connection:
-        with pytest.raises(psycopg.Error), connection.showing_jit():
+        with pytest.raises(psycopg.Error), connection.as_the_load():
             connection.execute("SELECT 1 / 0")
         assert connection.execute("SHOW jit").fetchone() == ("off",)
         with (
             pytest.raises(psycopg.Error),
             connection.transaction(),
-            connection.showing_jit(),
+            connection.as_the_load(),
         ):
             connection.execute("SELECT 1 / 0")
         assert connection.execute("SHOW jit").fetchone() == ("off",)

@@ -84,12 +84,12 @@ def test_no_statement_of_ours_is_compiled_whatever_the_database_wants(
     with connect(either_database, verb="test") as session:
         session.execute("SELECT sum(i) FROM generate_series(1, 9) i")
         assert session.execute("SHOW jit").fetchone() == ("off",)
-        with session.showing_jit():
+        with session.as_the_load():
             assert session.execute("SHOW jit").fetchone() == ("on",)
         libraries = Path(f"/proc/{session.info.backend_pid}/maps").read_text()
         assert "llvmjit" not in libraries, "the compiler was loaded"
         session.use_load_path()
-        with session.showing_jit():
+        with session.as_the_load():
             session.execute("SELECT sum(i) FROM generate_series(1, 9) i")
             [(can_compile,)] = session.execute("SELECT pg_jit_available()")
             libraries = Path(f"/proc/{session.info.backend_pid}/maps").read_text()
@@ -123,3 +123,44 @@ def test_views_of_extensions_are_read_though_the_database_restricts_views(
         run_sql(database, f"ALTER DATABASE {database.database} SET {restriction} = 'view'")
     with connect(database, verb="test") as session:
         assert session.execute("SELECT a FROM public.seen").fetchone() == (1,)
+
+
+# What ends statements early by intent, decides where rows are, or cannot be set for a database.
+_LEFT_ALONE = (
+    "'timeout|read_only|^local_|^(transaction_|vacuum_cost|temp_buffers)|^default_(ta|to)|^lc_'"
+)
+_EXTREME = f"""
+    SELECT name, CASE vartype WHEN 'bool' THEN CASE boot_val WHEN 'on' THEN 'off' ELSE 'on' END
+      WHEN 'enum' THEN enumvals[CASE WHEN %s THEN 1 ELSE cardinality(enumvals) END]
+      ELSE CASE WHEN %s AND name <> 'geqo_pool_size' OR name = 'geqo_threshold' THEN min_val
+        ELSE max_val END END
+    FROM pg_settings WHERE context = 'user' AND vartype <> 'string' AND name !~ {_LEFT_ALONE}
+"""
+
+
+@pytest.mark.parametrize("is_lowest", [True, False], ids=["lowest", "highest"])
+def test_no_value_that_a_database_sets_stops_a_session_of_ours(
+    database: Target, pgdyno: Command, tmp_path: Path, is_lowest: bool
+) -> None:
+    for name, value in run_sql(database, _EXTREME, is_lowest, is_lowest):
+        run_sql(database, f"ALTER DATABASE {database.database} SET {name} = '{value}'")
+    here = server_options(database)
+    for words, code in (
+        (("doctor",), 0),
+        (("settings",), 0),
+        (("work-mem",), 0),
+        (("watch", "--duration", "2s"), 0),
+        (("init", "-s", "1"), 0),
+        (("bench", "-S", "-T", "1s", "--warmup", "0s"), 3),
+        (("capture", "--duration", "2s", "-o", str(tmp_path / "a.capture")), 0),
+        (("drop", "pgbench"), 0),
+    ):
+        said = pgdyno(*words, *here)
+        assert said.code == code, (words, said.err)
+    with connect(database, verb="test") as session:
+        shown = "SELECT setting FROM pg_settings WHERE name = 'geqo_pool_size'"
+        assert session.execute(shown).fetchone() == ("0",)
+        with session.as_the_load():
+            assert session.execute(shown).fetchone() == (str(2**31 - 1),)
+        session.use_load_path()
+        assert session.execute(shown).fetchone() == (str(2**31 - 1),)

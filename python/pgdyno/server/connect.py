@@ -102,7 +102,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     load_schemas: tuple[str, ...] = ()
     tables: Mapping[str, sql.Identifier] = {}
     _path: str = OWN_PATH
-    _shows_jit: bool = False
+    # What else this session sets: the load has other values of it.
+    _differing: Mapping[str, str] = {}
 
     def qualified(self, query: str) -> bytes:
         """Return a query with the schema of each of `tables` that follows FROM or JOIN."""
@@ -131,8 +132,12 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         """
         if local:
             self.execute("SET LOCAL row_security = on")
+            self._set(dict.fromkeys(self._differing, "DEFAULT"), "LOCAL ")
             self.execute(f"SET LOCAL search_path = {_listed(self.load_path)}".encode())
         else:
+            if not self.is_pooled:
+                self._set(dict.fromkeys(self._differing, "DEFAULT"))
+            self._differing = {}
             self._search(self.load_path)
 
     def use_own_path(self) -> None:
@@ -158,9 +163,19 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                 for name, value in OWN_SETTINGS.items():
                     listed = _listed(self._path) if name == "search_path" else f"'{value}'"
                     self.execute(f"SET LOCAL {name} = {listed}".encode())
-                if self._can_compile and not self._shows_jit:
-                    self.execute(b"SET LOCAL jit = off")
+                self._set(self._differing, "LOCAL ")
             yield begun
+
+    def differs(self, settings: Sequence[str]) -> None:
+        """Keep what the first statement has set, as name=value."""
+        pairs = (setting.split("=", 1) for setting in settings)
+        jit = {"jit": "off"} if self.info.server_version >= JIT_SINCE else {}
+        self._differing = {name: sql.quote(value) for name, value in pairs} | jit
+
+    def _set(self, values: Mapping[str, str], scope: str = "") -> None:
+        text = "; ".join(f"SET {scope}{name} = {value}" for name, value in values.items())
+        if text:
+            _execute_cheap(self, text.encode())
 
     def as_it_is(self, send: Callable[..., None], *args: bytes) -> pq.abc.PGresult:
         """Return the answer to a text without our mark, which `send` of libpq sends.
@@ -172,24 +187,20 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         return result
 
     @contextlib.contextmanager
-    def showing_jit(self) -> Iterator[None]:
-        """Let pg_settings show `jit` as other sessions have it, with its source, in this block."""
-        is_settable = self._can_compile and not self.is_pooled
-        self._shows_jit = True
-        if is_settable:
-            _execute_cheap(self, b"RESET jit")
+    def as_the_load(self) -> Iterator[None]:
+        """Let pg_settings show what only our sessions set as other sessions have it, and whence."""
+        differing, self._differing = self._differing, {}
+        if not self.is_pooled:
+            self._set(dict.fromkeys(differing, "DEFAULT"))
         try:
             yield
         finally:
-            self._shows_jit = False
+            self._differing = differing
             # In a transaction that failed nothing can be set; its rollback undoes the RESET, too.
             status = self.info.transaction_status
-            if is_settable and status in (pq.TransactionStatus.IDLE, pq.TransactionStatus.INTRANS):
-                _execute_cheap(self, b"SET jit = off")
-
-    @property
-    def _can_compile(self) -> bool:
-        return self.info.server_version >= JIT_SINCE
+            is_settable = status in (pq.TransactionStatus.IDLE, pq.TransactionStatus.INTRANS)
+            if is_settable and not self.is_pooled:
+                self._set(differing)
 
     def require_read_only(self) -> None:
         """Close a session that was opened to read, if the server reports that it may write now.
@@ -377,6 +388,7 @@ def _begin(connection: Connection) -> None:
     assert row is not None, "a SELECT without FROM returns one row"
     connection.is_pooled = row[0] != connection.info.backend_pid
     connection.load_path, connection.load_schemas = str(row[1]), tuple(map(str, row[2]))
+    connection.differs(row[3])
 
 
 def _opened(target: Target, application_name: str) -> Connection:

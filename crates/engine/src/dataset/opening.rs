@@ -16,6 +16,15 @@ const SETTINGS: &str = "select set_config(name, wanted, false) from pg_settings 
      ('transaction_timeout', '0'), ('synchronous_commit', 'off')) \
      as asked(asked_name, wanted) on asked_name = name";
 
+/// The first statement of a session. What the database or the role sets gets its built-in value,
+/// except costs, sizes, limits of time, and what decides where and how rows are kept: with
+/// geqo_pool_size = 2147483647, joins would end with an error.
+const BUILT_IN: &str = "select pg_catalog.set_config(name, boot_val, false) from \
+     pg_catalog.pg_settings where context operator(pg_catalog.=) 'user' and source \
+     operator(pg_catalog.=) any ('{global,database,user,\"database user\"}'::pg_catalog.text[]) \
+     and vartype operator(pg_catalog.<>) 'real' and unit is null and name operator(pg_catalog.!~) \
+     '^(default|max_parallel|vacuum|temp|local)_|^synchronous_c|io_concurrency$|[.]'";
+
 /// If the client is killed, its session ends within a second and does not first build its index.
 const CHECK_CLIENT: &str = "set client_connection_check_interval = '1s'";
 
@@ -24,7 +33,7 @@ const CHECK_CLIENT: &str = "set client_connection_check_interval = '1s'";
 const SORT_BYTES_PER_ROW: u64 = 64;
 const SORT_BYTES_MAX: u64 = 256 << 20;
 
-/// The first statement of a session that loads or removes tables. It makes the schema of the tables
+/// The second statement of a session that loads or removes tables. It makes the schema of the tables
 /// the only one of a user that is searched: where the path finds a table of this name now, or else
 /// where it creates tables. PostgreSQL searches pg_catalog before it. Every name here has its
 /// schema, so the path of the database or the role cannot lead the statement elsewhere.
@@ -55,6 +64,7 @@ pub(super) fn open_narrow(
     stop: &StopFlag,
 ) -> Result<Session, SessionError> {
     let mut session = Session::connect(target, stop)?;
+    session.query(BUILT_IN)?;
     session.query(&narrow_path(dataset))?;
     Ok(session)
 }
