@@ -75,6 +75,13 @@ HELD = {
     "It makes `pg_catalog, pg_temp`": (*_TRAPS,),
     "A session that loads tables": (*_TRAPS,),
     "The same statement sets": (*_TRAPS, "test_our_settings_win_over_those_of_the_database"),
+    "Whatever else a database": ("test_no_value_that_a_database_sets_stops_a_session_of_ours",),
+    "They keep costs": ("test_no_value_that_a_database_sets_stops_a_session_of_ours",),
+    "A session is pgdyno's own if": ("test_sessions_of_pgdyno_are_not_others",),
+    "Another role's session": (
+        "test_a_session_of_another_role_that_calls_itself_pgdyno_is_another_application",
+        "test_an_application_that_names_itself_like_us_is_named",
+    ),
     "It also sets `default_transaction_deferrable": (
         "test_no_session_of_ours_waits_for_the_transactions_of_others",
     ),

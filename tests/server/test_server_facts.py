@@ -16,7 +16,7 @@ from pgdyno.server import server_facts as facts
 from pgdyno.server.configuration import read_back
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.reset import reset
-from pgdyno.server.safety import OtherSessions
+from pgdyno.server.safety import OtherSessions, describe
 from pgdyno.server.scratch import ScratchCluster
 
 ALL = "pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers"
@@ -295,6 +295,30 @@ def test_sessions_of_pgdyno_are_not_others(cluster: ScratchCluster, connection: 
             facts.target_line(seen)
         )
         other_database.close()
+
+
+def test_a_session_of_another_role_that_calls_itself_pgdyno_is_another_application(
+    cluster: ScratchCluster, connection: Connection
+) -> None:
+    connection.execute("CREATE ROLE mon LOGIN")
+    try:
+        with connect(replace(cluster.target, user="mon"), verb="watch", run="2"):
+            others = facts.other_sessions(connection)
+            assert others == (OtherSessions("pgdyno/watch/2", 1, "mon"),)
+            assert describe(others) == "1 of role mon that calls itself pgdyno/watch/2 (sessions)"
+            assert facts.other_sessions(connection, ["mon"]) == ()
+            seen = facts.collect(connection, cluster.target)
+            assert "1 session of 1 other application" in facts.target_line(seen)
+    finally:
+        connection.execute("DROP ROLE mon")
+
+
+def test_only_a_citus_has_sessions_that_work_for_others(
+    cluster: ScratchCluster, connection: Connection
+) -> None:
+    with connect(cluster.target, verb="test") as other:
+        other.execute("SET application_name = 'citus_internal gpid=1'")
+        assert facts.other_sessions(connection) == (OtherSessions("citus_internal gpid=1", 1),)
 
 
 def test_sessions_of_other_roles_count_without_pg_monitor_too(

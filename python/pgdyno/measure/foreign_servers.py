@@ -124,7 +124,8 @@ class ForeignServers(Servers):
         with connect(target, verb=place.under_test.verb, patient=True) as connection:
             configuration.require(connection, settings)
             kind = KINDS[place.under_test.facts.dataset.kind]
-            facts = server_facts.collect(connection, target, kind)
+            roles = [place.under_test.observe.user]
+            facts = server_facts.collect(connection, target, kind, own_roles=roles)
         return replace(place.under_test, target=target, facts=facts)
 
     def are_lost(self) -> bool:

@@ -63,7 +63,8 @@ def reached(setup: Setup, target: Target, *, dsn: str | None = None) -> UnderTes
         if server.observe is not None:
             _refuse_another_place(loaded, _place_of(connection), observe)
         # The sessions of the load may mean other tables than this one.
-        facts = replace(server_facts.collect(connection, observe), dataset=dataset)
+        facts = server_facts.collect(connection, observe, own_roles=[target.user])
+        facts = replace(facts, dataset=dataset)
     if facts.is_local and host_command is not None:
         progress.said(way_unused("--ssh" if server.ssh is not None else "--host-shell"))
         host_command = None

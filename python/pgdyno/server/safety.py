@@ -10,10 +10,21 @@ from pgdyno.errors import RefusedError
 
 @dataclass(frozen=True, slots=True)
 class OtherSessions:
-    """Client sessions of one application that is not pgdyno."""
+    """Client sessions of one application that is not pgdyno.
+
+    `role`: of an application that calls itself pgdyno.
+    """
 
     application: str
     count: int
+    role: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the application in words."""
+        if self.role:
+            return f"role {self.role} that calls itself {self.application}"
+        return self.application or "unnamed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +146,7 @@ def refuse_too_many_connections(
 def describe(others: Sequence[OtherSessions]) -> str:
     """Return the other applications in words, those with most sessions first."""
     ordered = sorted(others, key=lambda other: (-other.count, other.application))
-    parts = [f"{other.count} of {other.application or 'unnamed'}" for other in ordered[:3]]
+    parts = [f"{other.count} of {other.name}" for other in ordered[:3]]
     rest = sum(other.count for other in ordered[3:])
     return ", ".join(parts) + (f", {rest} of other applications" if rest else "") + " (sessions)"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, LiteralString
@@ -115,11 +115,17 @@ class ServerFacts:
         return document
 
 
-def collect(connection: Connection, target: Target, kind: DatasetKind | None = None) -> ServerFacts:
+def collect(
+    connection: Connection,
+    target: Target,
+    kind: DatasetKind | None = None,
+    *,
+    own_roles: Sequence[str] = (),
+) -> ServerFacts:
     """Read all facts from the server once; only catalogue and statistics are read.
 
     Args: target, the pinned target of `connection`; kind, of the dataset that the load uses, None
-    for the first of the database.
+    for the first of the database; own_roles, as `other_sessions`.
     """
     settings, sources = _settings(connection)
     backend_pid = connection.info.backend_pid
@@ -154,10 +160,8 @@ def collect(connection: Connection, target: Target, kind: DatasetKind | None = N
         data_storage=_storage(data_path),
         wal_storage=_storage(data_path / "pg_wal" if data_path else None),
         connections=connection_room(connection),
-        others=other_sessions(connection),
-        elsewhere_count=int(
-            _one(connection, f"SELECT count(*) {_OTHERS} AND datname <> current_database()") or 0
-        ),
+        others=other_sessions(connection, own_roles),
+        elsewhere_count=_sessions_elsewhere(connection, own_roles),
         nodes=workers_of(connection),
         kinds=kinds_of(connection),
     )
@@ -223,11 +227,14 @@ _IS_CLIENT: LiteralString = (
     "(backend_type = 'client backend'"
     " OR backend_type IS NULL AND usesysid IS NOT NULL AND datid IS NOT NULL)"
 )
+# Any application may have such a name, so the role must be ours, too.
+_CALLED_PGDYNO: LiteralString = "strpos(coalesce(application_name, ''), 'pgdyno/') = 1"
 # Citus works for a session in further sessions, which are not another application.
 _OTHERS: LiteralString = (
     f"FROM pg_stat_activity WHERE {_IS_CLIENT} AND pid <> pg_backend_pid()"
-    " AND coalesce(application_name, '') NOT LIKE 'pgdyno/%'"
-    " AND coalesce(application_name, '') NOT LIKE 'citus_internal gpid=%'"
+    f" AND NOT ({_CALLED_PGDYNO} AND coalesce(usename, '') = ANY (session_user || %s::name[]))"
+    " AND NOT (strpos(coalesce(application_name, ''), 'citus_internal gpid=') = 1"
+    " AND EXISTS (SELECT FROM pg_extension WHERE extname = 'citus'))"
 )
 
 
@@ -244,16 +251,27 @@ def connection_room(connection: Connection) -> ConnectionRoom:
     return ConnectionRoom(int(row[0]), int(row[1]), int(row[2]), bool(row[3]))
 
 
-def other_sessions(connection: Connection) -> tuple[OtherSessions, ...]:
+def other_sessions(
+    connection: Connection, own_roles: Sequence[str] = ()
+) -> tuple[OtherSessions, ...]:
     """Return the client sessions in this database that are not pgdyno's, by application.
 
     Without pg_monitor they are counted as well; a name that is hidden counts as unnamed.
+    Args: own_roles, as which pgdyno connects besides the role of this session.
     """
     rows = connection.execute(
-        f"SELECT coalesce(application_name, ''), count(*)::int {_OTHERS}"
-        " AND datname = current_database() GROUP BY 1 ORDER BY 2 DESC, 1"
+        "SELECT coalesce(application_name, ''), count(*)::int,"
+        f" CASE WHEN {_CALLED_PGDYNO} THEN coalesce(usename, 'that was dropped') ELSE '' END"
+        f" {_OTHERS} AND datname = current_database() GROUP BY 1, 3 ORDER BY 2 DESC, 1",
+        [list(own_roles)],
     ).fetchall()
-    return tuple(OtherSessions(str(name), int(count)) for name, count in rows)
+    return tuple(OtherSessions(str(name), int(count), str(role)) for name, count, role in rows)
+
+
+def _sessions_elsewhere(connection: Connection, own_roles: Sequence[str]) -> int:
+    counted_sql: LiteralString = f"SELECT count(*) {_OTHERS} AND datname <> current_database()"
+    row = connection.execute(counted_sql, [list(own_roles)]).fetchone()
+    return int(row[0]) if row else 0
 
 
 def _settings(connection: Connection) -> tuple[dict[str, str], dict[str, str]]:
@@ -261,7 +279,7 @@ def _settings(connection: Connection) -> tuple[dict[str, str], dict[str, str]]:
 
     Values of unknown (extension) settings are left out: they may hold secrets.
     """
-    with connection.showing_jit():
+    with connection.as_the_load():
         settings = settings_in(connection.execute(SETTINGS_SQL).fetchall())
     known = {
         setting.rule.name: setting

@@ -67,7 +67,7 @@ ANSWERS: dict[str, tuple[Any, ...]] = {
     "identity": ("17.2", False, "core", False, True, True),
     "size": (412 * GB,),
     "data_size": (412 * GB,),
-    "activity": (37, 37, 3, 0, 2.0),
+    "activity": (37, 37, 3, "", 0, 2.0),
     "progress": (0, 0, 0),
     "replication": (1, 1),
     "slots": (0, 0, 0),

@@ -15,6 +15,7 @@ from pgdyno.features.doctor.examination_text import grants_text, text_of
 from pgdyno.features.doctor.examine import Examination, Subject, checks, examine
 from pgdyno.features.doctor.finding import NO_SERVER, NO_SHELL
 from pgdyno.features.doctor.server_sql import statements
+from pgdyno.server.connect import connect
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.session_start import AT_ONCE, MARK
 from pgdyno.server.target import Target
@@ -131,6 +132,19 @@ def test_others_at_work_are_seen(pg15: ScratchCluster) -> None:
         other.execute("SELECT 1")
         examination = of(pg15.target)
         assert "1 session of 1 other application" in examination.target
+
+
+def test_a_session_of_another_role_that_calls_itself_pgdyno_is_named(
+    either_server: ScratchCluster,
+) -> None:
+    run_sql(either_server.target, "CREATE ROLE mon LOGIN")
+    try:
+        with connect(replace(either_server.target, user="mon"), verb="watch"):
+            examination = of(either_server.target)
+    finally:
+        run_sql(either_server.target, "DROP ROLE mon")
+    named = "1 session of 1 other application, role mon calls itself pgdyno/watch/control"
+    assert named in examination.target
 
 
 def test_a_missing_server_gives_one_error() -> None:

@@ -193,12 +193,12 @@ def target_line(target: Target, seen: ServerSeen) -> str:
         parts.append(f"{count} standby{'s' * (count > 1)} ({sync} sync)")
     if "size" in seen.answers:
         parts.append(format_bytes(seen.answers["size"][0]))
-    others, applications = seen.answer("activity")[1:3]
+    others, applications, pretending = seen.answer("activity")[1:4]
     if not seen.rights.monitor:
         parts.append("other sessions not visible")
     elif others:
         names = f"{applications} other application{'s' * (applications != 1)}"
-        parts.append(f"{others} session{'s' * (others != 1)} of {names}")
+        parts.append(f"{others} session{'s' * (others != 1)} of {names}{pretending}")
     host = "local" if target.is_socket else (target.host or target.hostaddr)
     return f"{host}:{target.ports}/{database}  {', '.join(parts)}"
 

@@ -11,9 +11,12 @@ from pgdyno.server.session_start import FIRST_TEXT
 
 _IS_CLIENT = "backend_type = 'client backend' AND pid <> pg_backend_pid()"
 _IS_OTHERS = (
-    f"{_IS_CLIENT} AND strpos(coalesce(application_name, ''), 'pgdyno/') <> 1"
+    # Any application may have such a name, so the role must be ours, too.
+    f"{_IS_CLIENT} AND NOT (strpos(coalesce(application_name, ''), 'pgdyno/') = 1"
+    " AND coalesce(usename, '') = session_user)"
     # Citus works for a session in further sessions, which are not another application.
-    " AND strpos(coalesce(application_name, ''), 'citus_internal gpid=') <> 1"
+    " AND NOT (strpos(coalesce(application_name, ''), 'citus_internal gpid=') = 1"
+    " AND EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'citus'))"
 )
 
 
@@ -40,8 +43,9 @@ def _role(*, alter_system: str) -> str:
         f"SELECT r.rolname, r.rolsuper, {member('pg_monitor')}, {member('pg_checkpoint')},"
         f" {alter_system}, has_database_privilege(current_database(), 'CREATE'),"
         " coalesce((SELECT has_schema_privilege(n.oid, 'CREATE') FROM pg_catalog.pg_namespace n"
-        " WHERE n.nspname = 'public'), false), has_function_privilege('pg_reload_conf()',"
-        f" 'EXECUTE'), r.rolsuper OR {_WRITES} FROM pg_catalog.pg_roles r"
+        " WHERE n.nspname = 'public'), false), has_function_privilege("
+        f" 'pg_catalog.pg_reload_conf()', 'EXECUTE'), r.rolsuper OR {_WRITES}"
+        " FROM pg_catalog.pg_roles r"
         " WHERE r.rolname = current_user"
     )
 
@@ -85,6 +89,9 @@ SQL: Mapping[str, Mapping[int, str]] = {
         10: f"SELECT count(*) FILTER (WHERE {_IS_CLIENT})::int,"
         f" count(*) FILTER (WHERE {_IS_OTHERS})::int,"
         f" count(DISTINCT application_name) FILTER (WHERE {_IS_OTHERS})::int,"
+        " coalesce(string_agg(DISTINCT concat(', role ', usename, ' calls itself ',"
+        f" application_name), '') FILTER (WHERE {_IS_OTHERS}"
+        " AND strpos(application_name, 'pgdyno/') = 1), ''),"
         " count(*) FILTER (WHERE strpos(state, 'idle in transaction') = 1"
         " AND now() - state_change > interval '5 min')::int,"
         " coalesce(max(extract(epoch FROM now() - xact_start))"
