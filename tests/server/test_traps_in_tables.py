@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from tests.fixtures.clusters import Make, connection, run_sql
 from tests.fixtures.command import Command, server_options
@@ -63,9 +64,20 @@ _PARTS = (
     "CREATE AGGREGATE t.together(int) (sfunc = t.more_of, stype = int)",
     "ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO PUBLIC",
     "CREATE PUBLICATION all_of_it FOR TABLE t.full",
+    "CREATE DEFAULT CONVERSION t.other FOR 'UTF8' TO 'LATIN1' FROM pg_catalog.utf8_to_iso8859_1",
+    "CREATE TEXT SEARCH CONFIGURATION t.words (COPY = pg_catalog.simple)",
+    "CREATE INDEX ON t.full USING gin (to_tsvector('t.words', a::text))",
+    "CREATE FUNCTION t.as_int(t.pair) RETURNS int IMMUTABLE LANGUAGE plpgsql"
+    " AS $$ BEGIN RETURN t.step('cast to int'); END $$",
+    "CREATE CAST (t.pair AS int) WITH FUNCTION t.as_int(t.pair) AS IMPLICIT",
+    "CREATE FUNCTION t.of_int(int) RETURNS t.pair IMMUTABLE LANGUAGE plpgsql"
+    " AS $$ BEGIN PERFORM t.step('cast of int'); RETURN NULL; END $$",
+    "CREATE CAST (int AS t.pair) WITH FUNCTION t.of_int(int) AS IMPLICIT",
     "INSERT INTO t.full SELECT n, 'a' || n % 3, format('(b,%s)', n)::t.pair, t.span(n, n + 2),"
     """ ARRAY['c', 'd']::t.short[], '{"state": 1}' FROM generate_series(1, 40) AS n""",
     "INSERT INTO t.parted SELECT n, n FROM generate_series(1, 40) AS n",
+    "SELECT lo_from_bytea(0, 'a') FROM generate_series(1, 40)",
+    "SELECT pg_notify('pgdyno', repeat('x', 7000)) FROM generate_series(1, 2000)",
     "ANALYZE t.full",
     "ANALYZE t.parted",
 )
@@ -107,9 +119,12 @@ def test_no_verb_calls_a_function_that_a_part_of_a_tenants_table_names(
     values = ("--keep-values", "--i-may-store-values")
     commands: dict[tuple[str, ...], int] = {
         ("doctor", *here): 0,
+        ("settings", *here): 0,
+        ("work-mem", *here): 0,
         ("watch", *here, "--duration", "2s"): 0,
         ("init", *here, "-s", "1", *trusted): 0,
-        ("bench", *here, "-b", "select-only", *QUICK, *trusted): 3,
+        ("bench", *here, "-b", "tpcb-like", *QUICK, *trusted): 3,
+        ("drop", "pgbench", *here): 0,
     }
     refuse_calls([parts], pgdyno, commands)
     for path, more in ((captured, ()), (kept, values)):
@@ -121,6 +136,21 @@ def test_no_verb_calls_a_function_that_a_part_of_a_tenants_table_names(
     # The trap works: who uses such a table falls into it.
     run_sql(parts.target, "SELECT * FROM t.shown")
     assert parts.calls
+
+
+# What would act on every session, or on values of PostgreSQL's own types.
+_FOR_SUPERUSERS = (
+    "CREATE EVENT TRIGGER mine ON ddl_command_end EXECUTE FUNCTION public.on_event()",
+    "CREATE EVENT TRIGGER mine ON login EXECUTE FUNCTION public.on_event()",
+    "CREATE PUBLICATION mine FOR ALL TABLES",
+    "CREATE SUBSCRIPTION mine CONNECTION 'dbname=postgres' PUBLICATION mine WITH (connect = false)",
+    "CREATE CAST (text AS int) WITH INOUT AS IMPLICIT",
+    "CREATE TYPE public.mine",
+    "CREATE OPERATOR CLASS public.mine DEFAULT FOR TYPE int USING btree AS OPERATOR 1 <",
+    "CREATE ACCESS METHOD mine TYPE TABLE HANDLER heap_tableam_handler",
+    "ALTER DATABASE landlord SET session_preload_libraries = 'mine'",
+    "ALTER DATABASE landlord SET lc_messages = 'C'",
+)
 
 
 @pytest.fixture
@@ -135,6 +165,32 @@ def landlord(either_server: ScratchCluster) -> Iterator[Target]:
     finally:
         run_sql(either_server.target, "DROP DATABASE landlord WITH (FORCE)")
         run_sql(either_server.target, "DROP ROLE IF EXISTS landlord, tenant")
+
+
+@pytest.mark.parametrize("statement", _FOR_SUPERUSERS)
+def test_an_owner_of_a_database_cannot_make_what_acts_on_every_session(
+    statement: str, landlord: Target
+) -> None:
+    with connection(landlord) as session:
+        if "ON login" in statement and session.info.server_version < 170000:
+            pytest.skip("since 17")
+        session.execute("SET SESSION AUTHORIZATION landlord")
+        session.execute(
+            "CREATE FUNCTION public.on_event() RETURNS event_trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN EXECUTE 'ALTER ROLE landlord SUPERUSER'; END $$"
+        )
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            session.execute(statement)  # type: ignore[call-overload]
+
+
+def test_a_library_that_a_tenant_sets_and_nobody_has_ends_the_session_in_words(
+    landlord: Target, pgdyno: Command
+) -> None:
+    run_sql(landlord, "ALTER DATABASE landlord SET local_preload_libraries = 'mine'")
+    for verb in ("doctor", "init", "bench", "drop"):
+        said = " ".join(pgdyno(verb, *server_options(landlord)).error.split())
+        assert 'could not access file "$libdir/plugins/mine"' in said
+        assert "ALTER DATABASE or ALTER ROLE ... RESET" in said
 
 
 # The owner of a schema drops a table; the owner of the database makes one that is found first.
@@ -177,8 +233,9 @@ def test_a_superusers_load_on_tables_that_a_landlord_can_replace_needs_a_confirm
 
 @pytest.mark.pg
 @pytest.mark.parametrize("version", ["15", "18"])
+@pytest.mark.parametrize("setting", ["role", "session_authorization"])
 def test_a_role_that_the_database_sets_does_not_hide_that_a_superuser_is_there(
-    version: str, pgdyno: Command, request: pytest.FixtureRequest
+    version: str, setting: str, pgdyno: Command, request: pytest.FixtureRequest
 ) -> None:
     cluster: ScratchCluster = request.getfixturevalue(f"pg{version}")
     run_sql(cluster.target, "CREATE ROLE landlord LOGIN")
@@ -190,7 +247,7 @@ def test_a_role_that_the_database_sets_does_not_hide_that_a_superuser_is_there(
         assert pgdyno("init", *server_options(target, "landlord"), "-s", "1").code == 0
         with connection(target) as session:
             session.execute("SET SESSION AUTHORIZATION landlord")
-            session.execute("ALTER DATABASE landlord SET role = landlord")
+            session.execute(f"ALTER DATABASE landlord SET {setting} = landlord")
         assert "landlord can replace the tables" in pgdyno(*load).error
         assert "landlord can replace" in pgdyno("init", *server_options(target), "-s", "1").error
         with connection(target) as session:

@@ -70,6 +70,12 @@ _FAILURES: tuple[tuple[str, str | None, str], ...] = (
     ),
     (r"is shutting down", "57P03", "start the server again"),
     (
+        r"could not (access|load) (file|library)",
+        "58P01",
+        "a *_preload_libraries setting of the server, database or role names a library that is"
+        " not there: as a superuser, in another database, ALTER DATABASE or ALTER ROLE ... RESET",
+    ),
+    (
         r"could not translate host name|[Nn]ame or service not known",
         None,
         "check the host name in -h",
