@@ -172,8 +172,6 @@ def test_an_owner_of_a_database_cannot_make_what_acts_on_every_session(
     statement: str, landlord: Target
 ) -> None:
     with connection(landlord) as session:
-        if "ON login" in statement and session.info.server_version < 170000:
-            pytest.skip("since 17")
         session.execute("SET SESSION AUTHORIZATION landlord")
         session.execute(
             "CREATE FUNCTION public.on_event() RETURNS event_trigger LANGUAGE plpgsql AS"
