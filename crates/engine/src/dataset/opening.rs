@@ -22,7 +22,8 @@ const SETTINGS: &str = "select set_config(name, wanted, false) from pg_settings 
 const BUILT_IN: &str = "select pg_catalog.set_config(name, boot_val, false) from \
      pg_catalog.pg_settings where context operator(pg_catalog.=) 'user' and source \
      operator(pg_catalog.=) any \
-     ('{global,database,user,\"database user\"}'::pg_catalog.text[]) and vartype operator(pg_catalog.<>) 'real' and unit is null and name operator(pg_catalog.!~) \
+     ('{global,database,user,\"database user\"}'::pg_catalog.text[]) and vartype \
+     operator(pg_catalog.<>) 'real' and unit is null and name operator(pg_catalog.!~) \
      '^(default|max_parallel|vacuum|temp|local)_|^synchronous_c|io_concurrency$|[.]'";
 
 /// If the client is killed, its session ends within a second and does not first build its index.
@@ -33,10 +34,10 @@ const CHECK_CLIENT: &str = "set client_connection_check_interval = '1s'";
 const SORT_BYTES_PER_ROW: u64 = 64;
 const SORT_BYTES_MAX: u64 = 256 << 20;
 
-/// The second statement of a session that loads or removes tables. It makes the schema of the tables
-/// the only one of a user that is searched: where the path finds a table of this name now, or else
-/// where it creates tables. PostgreSQL searches pg_catalog before it. Every name here has its
-/// schema, so the path of the database or the role cannot lead the statement elsewhere.
+/// The second statement of a session that loads or removes tables. It makes the schema of the
+/// tables the only one of a user that is searched: where the path finds a table of this name now,
+/// or else where it creates tables. PostgreSQL searches pg_catalog before it. Every name here has
+/// its schema, so the path of the database or the role cannot lead the statement elsewhere.
 fn narrow_path(dataset: &dyn Dataset) -> String {
     // The tables of a captured schema have several schemas, and their statements name them.
     let tables = dataset.row_totals();
