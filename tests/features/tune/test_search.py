@@ -439,6 +439,9 @@ def test_a_set_that_is_better_is_proposed_whole_and_each_setting_is_set_back() -
     assert {setting.name for setting in answer.settings} >= {"work_mem", "jit"}
     reasons = {value.name: value.why for value in answer.to_apply()}
     assert reasons["jit"].startswith("measured together: tps +")
+    doubts = {"work_mem": "no run had a checkpoint"}
+    told = findings_of(course, NOW, 15, metric="tps", is_more_better=True, doubts=doubts)
+    assert ", but no run had a checkpoint" in conf_of(told)
     back = {trial.name: trial.decision for trial in answer.tried if trial.role == "back"}
     assert back.keys() == {"max_wal_size=32MB as now", "work_mem=4MB as now", "jit=on as now"}
     assert back["max_wal_size=32MB as now"] == "worse"

@@ -53,6 +53,7 @@ def tune_answer(seen: Measurements) -> Answer:
     tuning = design.tuning(history, frozenset(reasons))
     tuning.next()
     ended = design.target.why_ended(history)
+    names = (*design.asked.settings_searched(), *design.asked.together)
     findings = findings_of(
         tuning,
         design.whole_now,
@@ -60,7 +61,7 @@ def tune_answer(seen: Measurements) -> Answer:
         metric=seen.experiment.metric(),
         is_more_better=design.is_more_better,
         why_ended=ended or _why_invalid(seen, tuning),
-        doubts=unseen_needs(design.asked.settings_searched(), [v.stored for v in seen.rounds]),
+        doubts=unseen_needs(names, [v.stored for v in seen.rounds]),
     )
     # The journal has the server's messages, by the id of the variant.
     ids = {

@@ -33,7 +33,8 @@ NOT_MEASURED = "from the formula, not measured"
 class SettingEffect:
     """One setting that is proposed: its change, and what it brings on top of those before it.
 
-    `ratio`: the metric with it against without it; None if it was not measured alone.
+    `ratio`: the metric with it against without it; None if it was not measured alone. `doubt`: why
+    the runs may not show its effect, such as "no run had a checkpoint".
     """
 
     name: str
@@ -43,6 +44,7 @@ class SettingEffect:
     needs: Needs
     ratio: Estimate | None
     price: str = ""
+    doubt: str = ""
 
     @property
     def cost_words(self) -> tuple[str, ...]:
@@ -195,7 +197,8 @@ class TuneFindings:
         if ratio is not None:
             return f"alone: {word} {change_text(ratio)}"
         assert self.gain is not None, "what is better has a gain"
-        return f"measured together: {word} {change_text(self.gain)}"
+        doubt = f", but {setting.doubt}" if setting.doubt else ""
+        return f"measured together: {word} {change_text(self.gain)}{doubt}"
 
     def next_step(self) -> str:
         """Return what to do if nothing is proved better; "" if the answer says it."""

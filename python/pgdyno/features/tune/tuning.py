@@ -332,7 +332,7 @@ class Tuning:
             seen = [*self._earlier, *self._arms]
             more = self._again(self._later) or self._alone(further_values(self._asked, seen))
             # Without time for enough pairs of another value, the formulas have the rest.
-            if not open_arms or self._planned_ns(more[:1]) <= self.left_ns:
+            if not open_arms or self._planned_ns([*open_arms, *more[:1]]) <= self.left_ns:
                 self._offer(more)
             open_arms = [arm for arm in self._arms if arm.is_open]
         if not open_arms:

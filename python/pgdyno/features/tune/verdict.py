@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.features.tune.findings import SettingEffect, Tried, TuneFindings, Verdict
@@ -49,9 +50,12 @@ def findings_of(
         verdict = "no better"
     is_better = verdict == "better"
     settings = (
-        _setting(
-            *(name, value, now, major),
-            None if effect is None else effect.estimate(is_more_better=is_more_better),
+        replace(
+            _setting(
+                *(name, value, now, major),
+                None if effect is None else effect.estimate(is_more_better=is_more_better),
+            ),
+            doubt=(doubts or {}).get(name, ""),
         )
         for name, value, effect in tuning.proposed()
     )
