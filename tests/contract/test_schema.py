@@ -50,7 +50,7 @@ NAMES = {
 # Bases that are in no schema, and enums with content, which Python writes as one model a variant.
 NO_STRUCT = {"Strict", "Open", "DatasetOptions"}
 # The schema without its words, by revision.
-FINGERPRINT = {28: "a8f75022c86b333c"}
+FINGERPRINT = {29: "a8f75022c86b333c"}
 VARIANTS = {
     "BuiltinScript": "ScriptText",
     "TextScript": "ScriptText",

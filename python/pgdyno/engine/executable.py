@@ -12,7 +12,7 @@ from pgdyno.errors import EngineError
 from pgdyno.process import child
 
 # The engine must have this revision or a later one; `pgdyno-engine --version` shows it.
-CONTRACT_REVISION = 28
+CONTRACT_REVISION = 29
 # The version in pyproject.toml: importlib.metadata, which knows it too, is a heavy import.
 RELEASE = "0.1.0"
 # The version of the engine that is needed, as `pgdyno-engine check-job` takes it.

@@ -18,4 +18,4 @@ pub const FORMAT: &str = "pgdyno.contract/1";
 /// Number of additions to the contract. A lab refuses an engine with a smaller number, because this
 /// engine would not know all of the job. A test requires a higher number for every change of the
 /// schema.
-pub const REVISION: u32 = 28;
+pub const REVISION: u32 = 29;

@@ -222,13 +222,10 @@ pub enum ParameterSource {
         #[serde(default)]
         offset: i64,
     },
-    /// A value that this statement returned in an earlier transaction, of any client. Each is used
-    /// once, in the order in which the transactions ended. Without one the value does not exist.
-    Taken {
-        /// Place in `MirrorLoad::statements`.
-        statement: u32,
-        column: u32,
-    },
+    /// A value that this statement sent or returned in an earlier transaction, of any client. Each
+    /// is used once, in the order in which the transactions ended. Without one the value does not
+    /// exist.
+    Taken(Giver),
     /// A value that this client sent or read in an earlier transaction: the last one of one of
     /// these places.
     Recalled {
@@ -236,6 +233,16 @@ pub enum ParameterSource {
         /// Of the draws: the share of the transaction with such a value that was last, of the one
         /// before it, and so on. What is left is `otherwise`, as are values that do not exist yet.
         shares: Vec<f64>,
+        otherwise: Box<ParameterSource>,
+    },
+    /// The column of the row that has these values in other columns, of the same step: what the
+    /// load itself, with any client, last sent or read of the row; else what the row had before.
+    Known {
+        table: String,
+        column: String,
+        given: Vec<Given>,
+        sightings: Vec<Sighting>,
+        /// Of a row that nobody knows.
         otherwise: Box<ParameterSource>,
     },
     /// A value of a composite type or, with names, a JSON object.
@@ -279,7 +286,7 @@ pub enum ParameterSource {
     },
 }
 
-/// A parameter of a statement, or a column of the last row that it returns; counted from 0.
+/// A parameter of a statement, or a column that it returns; counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Giver {
@@ -289,6 +296,20 @@ pub struct Giver {
     pub parameter: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub column: Option<u32>,
+}
+
+/// A statement that sends or reads a column of rows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sighting {
+    /// The columns by which the row is known, in the order of `given`.
+    pub key: Vec<Giver>,
+    /// The value; absent = the one that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<Giver>,
+    /// Added to the value, which then is a whole number.
+    #[serde(default)]
+    pub plus: i64,
 }
 
 /// A value of another parameter, and the source that belongs to it.

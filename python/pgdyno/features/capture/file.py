@@ -19,7 +19,7 @@ from typing import Any, get_args
 from pydantic import TypeAdapter, ValidationError
 
 from pgdyno.errors import SpecError
-from pgdyno.features.capture.model import FORMAT, Capture, Taken, givers_of, parts_of, referred_by
+from pgdyno.features.capture.model import FORMAT, Capture, givers_of, referred_by
 from pgdyno.features.capture.sent import with_harmless_load
 from pgdyno.quantities import format_bytes
 from pgdyno.user_file import read_bytes
@@ -186,9 +186,7 @@ def _missing(capture: Capture) -> Iterator[str]:
     known = {statement.id for statement in capture.statements}
     for template in capture.templates:
         for step in template.steps:
-            parts = [part for source in step.parameters for part in parts_of(source)]
-            taken = {part.statement for part in parts if isinstance(part, Taken)}
-            taken |= {own.statement for source in step.parameters for own in givers_of(source)}
+            taken = {own.statement for source in step.parameters for own in givers_of(source)}
             if not {step.statement, *taken} <= known:
                 yield f"{template.name} has a statement that is not in the file"
             if any(not 0 <= number < len(template.steps) for number, _ in referred_by(step)):

@@ -196,18 +196,19 @@ class Now(CapturePart):
 
 
 class Taken(CapturePart):
-    """A value that a statement returned in an earlier transaction; each is used once.
+    """A value that a statement sent or returned in an earlier transaction; each is used once.
 
-    `statement`: its id. `column` counts from 0. Without a value the step is not carried out.
+    `statement`: its id. Without a value the step is not carried out.
     """
 
     origin: Literal["taken"] = Field("taken", alias="from")
     statement: str
-    column: int
+    column: int | None = None
+    parameter: int | None = None
 
 
 class Giver(CapturePart):
-    """A parameter of a statement, or a column of the last row that it returns; from 0."""
+    """A parameter of a statement, or a column that it returns; from 0."""
 
     statement: str
     parameter: int | None = None
@@ -224,6 +225,32 @@ class Recalled(CapturePart):
     origin: Literal["recalled"] = Field("recalled", alias="from")
     givers: tuple[Giver, ...]
     shares: tuple[Share, ...]
+    otherwise: Source
+
+
+class Sighting(CapturePart):
+    """A statement that sends or returns a column of rows. `key`: the columns that name the row.
+
+    `value`: None is the value that was known. `added_count` is added to it.
+    """
+
+    key: tuple[Giver, ...]
+    value: Giver | None = None
+    added_count: int = Field(0, alias="plus")
+
+
+class KnownValue(CapturePart):
+    """The column of the row with the `given` values: the last one that the load sent or read.
+
+    Before that, it is what the row had when the load began. `otherwise`: of a row that nobody
+    knows.
+    """
+
+    origin: Literal["known"] = Field("known", alias="from")
+    table: str
+    column: str
+    given: tuple[Given, ...]
+    sightings: tuple[Sighting, ...]
     otherwise: Source
 
 
@@ -291,6 +318,7 @@ Source: TypeAlias = Annotated[
     | Turn
     | Taken
     | Recalled
+    | KnownValue
     | Record
     | Cases
     | ListOf,
@@ -328,16 +356,21 @@ def parts_of(source: Source) -> Iterator[Source]:
         inner = source.fields
     elif isinstance(source, Cases):
         inner = (*(case.source for case in source.cases), source.otherwise)
-    elif isinstance(source, Recalled):
+    elif isinstance(source, Recalled | KnownValue):
         inner = (source.otherwise,)
     for part in inner:
         yield from parts_of(part)
 
 
 def givers_of(source: Source) -> Iterator[Giver]:
-    """Yield the places from whose values a source takes one that a client remembers."""
+    """Yield the places of other transactions from whose values a source takes one."""
     for part in parts_of(source):
-        yield from part.givers if isinstance(part, Recalled) else ()
+        if isinstance(part, Recalled):
+            yield from part.givers
+        if isinstance(part, Taken):
+            yield Giver(statement=part.statement, parameter=part.parameter, column=part.column)
+        for seen in part.sightings if isinstance(part, KnownValue) else ():
+            yield from (*seen.key, *filter(None, [seen.value]))
 
 
 class Step(CapturePart):

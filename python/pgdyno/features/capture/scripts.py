@@ -18,6 +18,7 @@ from pgdyno.features.capture.model import (
     Drawn,
     Equal,
     Fresh,
+    KnownValue,
     Linear,
     ListOf,
     Now,
@@ -120,7 +121,7 @@ class _Writer:
         if isinstance(source, ListOf):
             value, expression = self._value(source.of, name)
             return f"ARRAY[{value}]", expression
-        if isinstance(source, Cases | Recalled):
+        if isinstance(source, Cases | Recalled | KnownValue):
             return self._value(source.otherwise, name)
         if isinstance(source, Taken | Record):
             return "NULL", ""

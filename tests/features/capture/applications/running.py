@@ -158,6 +158,18 @@ def captured(
     ended(started(application.program, "prepare", source))
     run_sql(source, "ANALYZE")
     run_sql(source.with_database("postgres"), f"CREATE DATABASE dump TEMPLATE {source.database}")
+    return captured_load(pgdyno, source, application, folder, seconds, *given_to_log)
+
+
+def captured_load(
+    pgdyno: Command,
+    source: Target,
+    application: Application,
+    folder: Path,
+    seconds: int,
+    *given_to_log: str,
+) -> dict[str, Path]:
+    """Return the captures of one load of a database that is prepared."""
     # The log of the load alone; the name of a file has its second.
     logs = Path(str(scalar(source, "SELECT current_setting('data_directory')")), "log")
     before = set(logs.glob("*.csv"))

@@ -1,6 +1,6 @@
 //! The values of parameters, drawn when a step is added.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pgdyno_script::Prng;
@@ -9,7 +9,8 @@ use super::existing::Chosen;
 use super::keys::Keys;
 use super::number;
 use super::slots::{Element, Slots, elements, sort, write_json, write_record};
-use super::step::{Access, Draw, Length, Step, Template};
+use super::sources::KeysOfJob;
+use super::step::{Access, Draw, Length, Seen, Step, Template};
 use pgdyno_engine::clock::now_ns;
 use pgdyno_engine::contract::job::ClockPair;
 use pgdyno_engine::program::Parameter;
@@ -19,6 +20,8 @@ use pgdyno_engine::program::Session;
 const TAKEN_MAX: usize = 100_000;
 /// How often an element of a list is drawn until it is another one than those before.
 const TRIES_MAX: usize = 20;
+/// Most rows of a table that are known; later ones are not.
+const SEEN_MAX: usize = 500_000;
 /// Values of one memory.
 const REMEMBERED_MAX: usize = 8;
 /// Most rows whose values become an array.
@@ -26,6 +29,8 @@ pub(super) const LIST_MAX: u64 = 10_000;
 
 /// The last values of a memory, the latest one first.
 type Remembered = VecDeque<Box<[u8]>>;
+/// The values by which a row is known.
+type RowKey = Vec<Box<[u8]>>;
 
 /// What the transactions of all clients take values from.
 #[derive(Debug)]
@@ -35,16 +40,19 @@ pub(super) struct Stock {
     queues: Vec<Mutex<VecDeque<Box<[u8]>>>>,
     /// Of each terminal: its memories.
     memories: Vec<Mutex<Vec<Remembered>>>,
+    /// What the load sent and read of rows, by their keys.
+    rows: Vec<Mutex<HashMap<RowKey, Box<[u8]>>>>,
     pub(super) terminals: u32,
     clock: ClockPair,
     data_age_us: i64,
 }
 
 impl Stock {
-    pub(super) fn new(queue_count: usize, terminals: u32, data_age_s: f64) -> Self {
+    pub(super) fn new(of: &KeysOfJob, terminals: u32, data_age_s: f64) -> Self {
         Self {
             keys: OnceLock::new(),
-            queues: (0..queue_count).map(|_| Mutex::default()).collect(),
+            queues: of.taken.iter().map(|_| Mutex::default()).collect(),
+            rows: of.seen.iter().map(|_| Mutex::default()).collect(),
             memories: (0..terminals).map(|_| Mutex::default()).collect(),
             terminals,
             clock: ClockPair::now(),
@@ -86,6 +94,49 @@ impl Stock {
         }
     }
 
+    /// Keep what a transaction has sent for others, and what it has sent and read of rows.
+    pub(super) fn see(&self, template: &Template, slots: &Slots) {
+        for (step, turns) in template.steps.iter().zip(&slots.turns) {
+            for &(slot, queue) in step.sends.iter().filter(|_| *turns > 0) {
+                for value in slots.all(Seen { slot, is_returned: false }) {
+                    value.0.into_iter().for_each(|value| self.give(queue, value.into()));
+                }
+            }
+            for sight in step.sights.iter().filter(|_| *turns > 0) {
+                let key: Vec<_> = sight.key.iter().map(|own| slots.all(*own)).collect();
+                let values = sight.value.map(|own| slots.all(own));
+                let lists = || key.iter().chain(&values);
+                let count = lists().map(Vec::len).max().unwrap_or(0);
+                // What is sent once belongs to all rows of the result.
+                if lists().any(|list| list.len() != count && list.len() != 1) {
+                    continue;
+                }
+                let of = |list: &Vec<Element>, at: usize| {
+                    list[at.min(list.len() - 1)].0.clone().map(Vec::into_boxed_slice)
+                };
+                let mut known = locked(&self.rows[sight.rows]);
+                for at in 0..count {
+                    let Some(own) = key.iter().map(|list| of(list, at)).collect::<Option<_>>()
+                    else {
+                        continue;
+                    };
+                    let own: RowKey = own;
+                    let value = match &values {
+                        Some(list) => of(list, at),
+                        None => known.get(&own).cloned(),
+                    };
+                    let value = value.and_then(|value| added(value, sight.plus));
+                    match value {
+                        Some(value) if known.len() < SEEN_MAX || known.contains_key(&own) => {
+                            known.insert(own, value);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+
     /// Return the value that a terminal remembers; `None` if the random number is for another one.
     fn recalled(
         &self,
@@ -112,6 +163,15 @@ impl Stock {
         session
             .random(|random| draw(&mut Drawing { stock: self, keys, terminal, random, luck: 0.0 }))
     }
+}
+
+/// Add a number to the text of a whole number.
+fn added(value: Box<[u8]>, plus: i64) -> Option<Box<[u8]>> {
+    if plus == 0 {
+        return Some(value);
+    }
+    let number: i64 = std::str::from_utf8(&value).ok()?.parse().ok()?;
+    Some(number.wrapping_add(plus).to_string().into_bytes().into_boxed_slice())
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -217,6 +277,19 @@ impl<'a> Drawing<'a> {
                     None => return self.parameter(otherwise, slot, slots),
                 }
             }
+            Draw::Known { rows, keys, given, otherwise } => {
+                let values: Vec<_> = given.iter().map(|&own| slots.get(own).flatten()).collect();
+                let key: Option<RowKey> = values.iter().map(|own| own.map(Box::from)).collect();
+                let seen = key.and_then(|key| locked(&self.stock.rows[*rows]).get(&key).cloned());
+                let existing = &self.keys.existing[*keys];
+                match seen {
+                    Some(value) => slots.set(slot, Some(&value)),
+                    None => match existing.choose_given(&values, self.random) {
+                        Some(at) => slots.set(slot, existing.column(at, 0)),
+                        None => return self.parameter(otherwise, slot, slots),
+                    },
+                }
+            }
             Draw::Cases { slot: from, cases, otherwise } => {
                 let Some(value) = slots.get(*from) else { return false };
                 let chosen = case_of(value, cases, otherwise);
@@ -270,6 +343,7 @@ impl<'a> Drawing<'a> {
             | Draw::Between { .. }
             | Draw::Taken { .. }
             | Draw::Recalled { .. }
+            | Draw::Known { .. }
             | Draw::Count { .. }
             | Draw::Turn { .. }
             | Draw::List { .. } => false,

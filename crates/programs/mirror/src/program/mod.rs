@@ -80,7 +80,7 @@ impl Native for Mirror {
         }
         let run = Run {
             templates,
-            stock: Stock::new(wanted.taken.len(), asked.terminal_count, load.data_age_s),
+            stock: Stock::new(&wanted, asked.terminal_count, load.data_age_s),
             wanted,
             tables: load.tables.clone(),
             is_probe: load.is_probe,

@@ -1,6 +1,6 @@
 //! The values of one transaction: parameters that were sent, and columns that were returned.
 
-use super::step::{Counted, Number};
+use super::step::{Counted, Number, Seen};
 use crate::load::Take;
 use pgdyno_engine::program::Parameter;
 
@@ -112,9 +112,7 @@ impl Slots {
                 true
             }
             Take::All => {
-                let turns = self.earlier[from].iter().chain([&self.places[from]]);
-                let values = turns.filter_map(|&place| self.value(place));
-                let values: Vec<_> = values.map(|v| Element(v.map(Vec::from))).collect();
+                let values = self.all(Seen { slot: from, is_returned: false });
                 self.write(to, |out| values.as_slice().write(out));
                 !values.is_empty()
             }
@@ -160,6 +158,16 @@ impl Slots {
                 self.write(slot, |out| array.as_slice().write(out));
             }
         }
+    }
+
+    /// Return the values of all turns of a parameter, or those of all returned rows.
+    pub(super) fn all(&self, of: Seen) -> Vec<Element> {
+        if of.is_returned {
+            return self.value(self.places[of.slot]).flatten().map(elements).unwrap_or_default();
+        }
+        let turns = self.earlier[of.slot].iter().chain([&self.places[of.slot]]);
+        let values = turns.filter_map(|&place| self.value(place));
+        values.map(|value| Element(value.map(Vec::from))).collect()
     }
 
     /// Append elements to the array in a slot, which has those of earlier turns.

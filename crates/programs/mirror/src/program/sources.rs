@@ -2,8 +2,9 @@
 
 use super::catalog::Wanted;
 use super::counts::{Counts, is_spread};
-use super::step::{Access, Counted, Draw, Length, Number, OfRow, Return};
-use crate::load::{Case, Count, Giver, MirrorStep, MirrorTemplate, ParameterSource, Pick, Take};
+use super::step::{Access, Counted, Draw, Length, Number, OfRow, Return, Seen, Sight};
+use crate::load::{Case, Count, Giver, MirrorStep, MirrorTemplate, ParameterSource, Pick};
+use crate::load::{Sighting, Take};
 use crate::values::Values;
 
 /// Plans the steps of one template.
@@ -22,10 +23,12 @@ pub(super) struct Planner<'a> {
 pub(super) struct KeysOfJob {
     pub(super) existing: Vec<Wanted>,
     pub(super) fresh: Vec<Wanted>,
-    /// Values that transactions take from others: a statement of the load, and its column.
-    pub(super) taken: Vec<(u32, u32)>,
+    /// Values that transactions take from others.
+    pub(super) taken: Vec<Giver>,
     /// The places whose values each client remembers.
     pub(super) recalled: Vec<Vec<Giver>>,
+    /// The statements that show each column of rows which steps must know.
+    pub(super) seen: Vec<Vec<Sighting>>,
 }
 
 impl KeysOfJob {
@@ -49,10 +52,14 @@ impl KeysOfJob {
                         keys.recalled.push(givers.clone());
                     }
                 }
-                &ParameterSource::Taken { statement, column }
-                    if !keys.taken.contains(&(statement, column)) =>
-                {
-                    keys.taken.push((statement, column));
+                ParameterSource::Known { sightings, otherwise, .. } => {
+                    left.push(otherwise);
+                    if !keys.seen.contains(sightings) {
+                        keys.seen.push(sightings.clone());
+                    }
+                }
+                ParameterSource::Taken(giver) if !keys.taken.contains(giver) => {
+                    keys.taken.push(*giver);
                 }
                 _ => {}
             }
@@ -117,9 +124,8 @@ impl Planner<'_> {
                 Draw::Fresh { keys: place_of(&mut self.keys.fresh, Wanted::new(table, &[column])) }
             }
             &ParameterSource::Now { minus_s } => Draw::Now { minus_s },
-            &ParameterSource::Taken { statement, column } => {
-                let wanted = (statement, column);
-                let queue = self.keys.taken.iter().position(|known| *known == wanted);
+            ParameterSource::Taken(giver) => {
+                let queue = self.keys.taken.iter().position(|known| known == giver);
                 Draw::Taken { queue: queue.ok_or("takes a value inside of a list of lists")? }
             }
             ParameterSource::Recalled { givers, shares, otherwise } => Draw::Recalled {
@@ -132,6 +138,7 @@ impl Planner<'_> {
                 shares: shares.clone(),
                 otherwise: Box::new(self.draw(number, otherwise)?),
             },
+            ParameterSource::Known { .. } => self.known(number, source)?,
             &ParameterSource::Count(count) => Draw::Count(self.number(count)?),
             &ParameterSource::Turn { offset } => Draw::Turn { offset },
             ParameterSource::Record { fields, names, bare } => {
@@ -153,6 +160,24 @@ impl Planner<'_> {
                 otherwise: Box::new(self.draw(number, otherwise)?),
             },
             ParameterSource::List { .. } => self.list(number, source)?,
+        })
+    }
+
+    fn known(&mut self, number: usize, source: &ParameterSource) -> Result<Draw, String> {
+        let ParameterSource::Known { table, column, given, sightings, otherwise } = source else {
+            unreachable!("the caller has a known source");
+        };
+        let slots = given.iter().map(|other| self.slot(other.step, other.parameter));
+        let slots = slots.collect::<Result<Vec<_>, String>>()?;
+        let mut columns = vec![column.as_str()];
+        columns.extend(given.iter().map(|other| other.column.as_str()));
+        let wanted = Wanted { is_given: true, ..Wanted::new(table, &columns) };
+        let rows = self.keys.seen.iter().position(|known| known == sightings);
+        Ok(Draw::Known {
+            rows: rows.ok_or("knows a value inside of a list of lists")?,
+            keys: place_of(&mut self.keys.existing, wanted),
+            given: slots,
+            otherwise: Box::new(self.draw(number, otherwise)?),
         })
     }
 
@@ -256,23 +281,49 @@ impl Planner<'_> {
         for memory in 0..count {
             let mut givers = self.keys.recalled[memory].iter();
             let own = givers.find(|own| own.statement == step.statement);
-            let slot = match own {
-                None => continue,
-                Some(&Giver { parameter: Some(parameter), column: None, .. }) => {
-                    self.slot(number as u32, parameter)?
-                }
-                Some(&Giver { parameter: None, column: Some(column), .. }) => {
-                    let (slot, column) = (self.slot_count, column as usize);
-                    let wanted = Return { column, slot, pick: Pick::Last, is_whole: false };
-                    self.slot_count += 1;
-                    self.returns.push((number, wanted));
-                    slot
-                }
-                Some(_) => return Err("gives either a parameter or a returned column".into()),
-            };
-            made.push((memory, slot));
+            if let Some(&own) = own {
+                made.push((memory, self.seen(number, own, Pick::Last)?.slot));
+            }
         }
         Ok(made)
+    }
+
+    /// Return what a step sends or reads of rows that other transactions must know.
+    pub(super) fn sights(
+        &mut self,
+        number: usize,
+        step: &MirrorStep,
+    ) -> Result<Vec<Sight>, String> {
+        let mut made = Vec::new();
+        let count = if step.left_out { 0 } else { self.keys.seen.len() };
+        for rows in 0..count {
+            for own in self.keys.seen[rows].clone() {
+                if own.key.first().is_none_or(|part| part.statement != step.statement) {
+                    continue;
+                }
+                let key = own.key.iter().map(|&part| self.seen(number, part, Pick::All));
+                let key = key.collect::<Result<Vec<_>, String>>()?;
+                let value = own.value.map(|part| self.seen(number, part, Pick::All)).transpose()?;
+                made.push(Sight { rows, key, value, plus: own.plus });
+            }
+        }
+        Ok(made)
+    }
+
+    /// Return the slot of a value that a step sends or returns.
+    fn seen(&mut self, number: usize, of: Giver, pick: Pick) -> Result<Seen, String> {
+        let slot = match (of.parameter, of.column) {
+            (Some(parameter), None) => self.slot(number as u32, parameter)?,
+            (None, Some(column)) => {
+                let (slot, column) = (self.slot_count, column as usize);
+                let wanted = Return { column, slot, pick, is_whole: pick == Pick::All };
+                self.slot_count += 1;
+                self.returns.push((number, wanted));
+                slot
+            }
+            _ => return Err("gives either a parameter or a returned column".into()),
+        };
+        Ok(Seen { slot, is_returned: of.column.is_some() })
     }
 
     /// Return the first step of the loop that a step belongs to.

@@ -28,8 +28,12 @@ pub(super) struct Step {
     pub(super) returns: Vec<Return>,
     /// Returned columns that other transactions take, and the places of their queues.
     pub(super) gives: Vec<(usize, usize)>,
+    /// Parameters that other transactions take: their slots, and the places of their queues.
+    pub(super) sends: Vec<(usize, usize)>,
     /// Memories of the client that get a value of this step, and the slots with these values.
     pub(super) remembers: Vec<(usize, usize)>,
+    /// What this step sends or reads of rows, of which a later one must know.
+    pub(super) sights: Vec<Sight>,
     pub(super) repeat: Counts,
     /// How often the step is executed, if that follows from what came before.
     pub(super) turns: Option<Number>,
@@ -68,6 +72,23 @@ pub(super) struct GivenRow {
     pub(super) slot: usize,
     /// The slots of the values that the row has.
     pub(super) given: Vec<usize>,
+}
+
+/// A column of rows that a step sends or reads. `rows`: place of what is known of them.
+#[derive(Debug)]
+pub(super) struct Sight {
+    pub(super) rows: usize,
+    pub(super) key: Vec<Seen>,
+    /// `None`: the value that is known.
+    pub(super) value: Option<Seen>,
+    pub(super) plus: i64,
+}
+
+/// A slot with a value in each turn, or with an array of all returned rows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    pub(super) slot: usize,
+    pub(super) is_returned: bool,
 }
 
 /// A returned column that is kept.
@@ -114,10 +135,13 @@ pub(super) enum Draw {
     Fresh { keys: usize },
     /// The present time minus some seconds.
     Now { minus_s: f64 },
-    /// A value that another transaction returned, the oldest first.
+    /// A value that another transaction sent or returned, the oldest first.
     Taken { queue: usize },
     /// A value that the client remembers. One random number decides for all of a step.
     Recalled { memory: usize, shares: Vec<f64>, otherwise: Box<Draw> },
+    /// What is known of the row with the values in these slots. `rows`: the place of what the load
+    /// sends and reads. `keys`: that of the rows before it.
+    Known { rows: usize, keys: usize, given: Vec<usize>, otherwise: Box<Draw> },
     /// How many turns or elements came before.
     Count(Number),
     /// The number of the turn, or of the row of a COPY.

@@ -5,7 +5,7 @@ use super::counts::{Counts, is_spread};
 use super::needs::role_of;
 use super::sources::{KeysOfJob, Planner, place_of};
 use super::step::{Draw, GivenRow, Step, Template};
-use crate::load::{MirrorLoad, MirrorStep, MirrorTemplate, ParameterSource};
+use crate::load::{Giver, MirrorLoad, MirrorStep, MirrorTemplate, ParameterSource};
 use pgdyno_engine::plan::{StatementKind, is_copy_in};
 use pgdyno_engine::program::{Pauses, TransactionType};
 
@@ -95,6 +95,31 @@ fn equal_lists(step: &MirrorStep, first_slot: usize) -> Vec<Vec<usize>> {
     equal
 }
 
+/// Return the slots of the parameters of a step that must not be null, and whether they are lists.
+fn not_null(step: &MirrorStep, first_slot: usize) -> Vec<(usize, bool)> {
+    let places = step.not_null.iter().map(|&place| place as usize);
+    let is_list = |place: usize| matches!(step.parameters[place], ParameterSource::List { .. });
+    places.map(|place| (first_slot + place, is_list(place))).collect()
+}
+
+/// Return draws in an order in which each value comes before those that follow from it.
+fn in_order(mut draws: Vec<(usize, Draw)>) -> Vec<(usize, Draw)> {
+    // Others follow from what a client remembers, and some from what is known of a row.
+    let known = draws.iter().filter(|(_, draw)| matches!(draw, Draw::Known { .. }));
+    let known: Vec<_> = known.map(|&(slot, _)| slot).collect();
+    draws.sort_by_key(|(_, draw)| match draw {
+        Draw::Recalled { .. } => 0,
+        Draw::Known { .. } => 2,
+        Draw::Copy { slot, .. } | Draw::Linear { slot, .. } | Draw::Between { slot, .. }
+            if known.contains(slot) =>
+        {
+            3
+        }
+        _ => 1,
+    });
+    draws
+}
+
 fn nanoseconds(ms: f64) -> u64 {
     (ms.max(0.0) * 1e6) as u64
 }
@@ -114,6 +139,7 @@ impl Planner<'_> {
         if named.any(|&place| place as usize >= step.parameters.len()) {
             return Err("names a parameter that it does not have".into());
         }
+        let [gives, sends] = self.gives(number, step.statement)?;
         let mut planned = Step {
             statement,
             first_slot,
@@ -122,8 +148,10 @@ impl Planner<'_> {
             draws: Vec::new(),
             copied: None,
             returns: Vec::new(),
-            gives: self.gives(step.statement),
+            gives,
+            sends: if step.left_out { Vec::new() } else { sends },
             remembers: self.remembered(number, step)?,
+            sights: self.sights(number, step)?,
             repeat: Counts::new(step.repeat),
             turns: step.turns.map(|count| self.number(count)).transpose()?,
             probability: step.probability,
@@ -159,15 +187,8 @@ impl Planner<'_> {
             }
             planned.draws.push((slot, self.draw(number, source)?));
         }
-        // Others follow from what a client remembers.
-        planned.draws.sort_by_key(|(_, draw)| !matches!(draw, Draw::Recalled { .. }));
-        let needed = step.not_null.iter().map(|&place| place as usize);
-        planned.not_null = needed
-            .map(|place| {
-                let is_list = matches!(step.parameters[place], ParameterSource::List { .. });
-                (first_slot + place, is_list)
-            })
-            .collect();
+        planned.draws = in_order(planned.draws);
+        planned.not_null = not_null(step, first_slot);
         Ok(planned)
     }
 
@@ -188,12 +209,20 @@ impl Planner<'_> {
         Ok(GivenRow { keys: place_of(&mut self.keys.existing, wanted), slot, given: slots })
     }
 
-    /// Return the columns of a statement that other transactions take.
-    fn gives(&self, statement: u32) -> Vec<(usize, usize)> {
-        let taken = self.keys.taken.iter().enumerate();
-        taken
-            .filter(|(_, (of, _))| *of == statement)
-            .map(|(queue, &(_, column))| (column as usize, queue))
-            .collect()
+    /// Return the columns that a step returns, and the slots of what it sends, that other
+    /// transactions take; each with its queue.
+    fn gives(&self, number: usize, statement: u32) -> Result<[Vec<(usize, usize)>; 2], String> {
+        let mut made = [Vec::new(), Vec::new()];
+        for (queue, own) in self.keys.taken.iter().enumerate() {
+            match *own {
+                Giver { statement: of, .. } if of != statement => {}
+                Giver { column: Some(column), .. } => made[0].push((column as usize, queue)),
+                Giver { parameter: Some(place), .. } => {
+                    made[1].push((self.slot(number as u32, place)?, queue));
+                }
+                _ => return Err("gives neither a parameter nor a returned column".into()),
+            }
+        }
+        Ok(made)
     }
 }

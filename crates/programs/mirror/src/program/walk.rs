@@ -88,6 +88,7 @@ impl Run {
             for (queue, value) in slots.given.drain(..) {
                 self.stock.give(queue, value);
             }
+            self.stock.see(template, &slots);
             self.stock.remember(session.terminal(), template, &mut slots);
         }
         SPARE.with_borrow_mut(|spare| spare.push(slots));

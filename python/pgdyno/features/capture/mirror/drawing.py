@@ -23,6 +23,7 @@ from pgdyno.features.capture.model import (
     Drawn,
     Equal,
     Fresh,
+    KnownValue,
     Linear,
     ListOf,
     Now,
@@ -107,7 +108,7 @@ class StepDrawing:
     ) -> None:
         self._template, self._samples, self._rng = template, samples, rng
         self._carry_out, self._others = carry_out, others
-        self._given: dict[tuple[str, int], list[str | None]] = {}
+        self._given: dict[tuple[str, int | None], list[str | None]] = {}
         self._drawn: dict[tuple[int, int], str | None] = {}
         self._rows: dict[tuple[int, str, int], Mapping[str, str | None]] = {}
         self._returned: dict[int, Sequence[Row]] = {}
@@ -152,6 +153,9 @@ class StepDrawing:
                 return self._of_row(source)
             case Recalled():
                 return self._draw(step, source.otherwise, own)
+            case KnownValue():
+                kept = {name: getattr(source, name) for name in ("table", "column", "given")}
+                return self._of_column(step, OfColumn(**kept), own)
             case Taken():
                 return self._taken(source)
             case Equal(take="value"):
@@ -201,6 +205,8 @@ class StepDrawing:
 
     def _taken(self, source: Taken) -> str | None:
         """Return what another transaction gives; each value once. Raises: UnknownValueError."""
+        if source.column is None:
+            raise UnknownValueError
         key = _key(source)
         if key not in self._given:
             self._given[key] = [row[source.column] for row in self._others(source.statement)]
@@ -322,7 +328,7 @@ def source_of_case(source: Cases, value: str | None) -> Source:
     return next(known, source.otherwise)
 
 
-def _key(source: Taken) -> tuple[str, int]:
+def _key(source: Taken) -> tuple[str, int | None]:
     return source.statement, source.column
 
 

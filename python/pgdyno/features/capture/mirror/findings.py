@@ -422,8 +422,9 @@ def _missing(needs: Sequence[Mapping[str, Any]], works: Mapping[str, CallWork]) 
 def _differences(source: CallWork, copy: CallWork, expected: float) -> Iterator[str]:
     if copy.failures > FAILED_MAX * copy.calls:
         yield f"{percent(copy.failures / copy.calls)} of its calls fail"
-    # Few calls vary by chance.
-    limit = max(RATIO_LIMIT * expected, 3 * math.sqrt(expected))
+    # Few calls vary by chance, on both sides: those of the source are scaled to the copy's pace.
+    pace = expected / max(source.calls, 1.0)
+    limit = max(RATIO_LIMIT * expected, 3 * math.sqrt(expected * (1 + pace)))
     if expected and abs(copy.calls - expected) > limit:
         yield f"{plain(copy.calls)} calls, not {plain(expected)}"
     if source.rows is not None and copy.rows is not None:

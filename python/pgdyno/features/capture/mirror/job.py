@@ -26,6 +26,7 @@ from pgdyno.features.capture.model import (
     Capture,
     Cases,
     Constant,
+    KnownValue,
     ListOf,
     OfColumn,
     Recalled,
@@ -303,6 +304,9 @@ class _Sources:
                 for own in given["givers"]
                 if own["statement"] in self.place
             ]
+        elif isinstance(source, KnownValue):
+            self.put(source.otherwise, given["otherwise"])
+            given["sightings"] = [own for own in given["sightings"] if self._placed(own)]
         elif isinstance(source, Taken):
             given["statement"] = self.place[source.statement]
         elif isinstance(source, ListOf):
@@ -314,6 +318,12 @@ class _Sources:
             self.put(source.otherwise, given["otherwise"])
             for case, part in zip(source.cases, given["cases"], strict=True):
                 self.put(case.source, part["source"])
+
+    def _placed(self, sighting: dict[str, Any]) -> bool:
+        """Put places of statements into a sighting; return whether its statement is sent."""
+        for own in (*sighting["key"], *filter(None, [sighting.get("value")])):
+            own["statement"] = self.place.get(own["statement"])
+        return sighting["key"][0]["statement"] is not None
 
 
 def _step(step: Step, sources: _Sources) -> dict[str, Any]:

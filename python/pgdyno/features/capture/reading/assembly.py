@@ -113,7 +113,9 @@ class Assembly:
             )
             for group in groups
         ]
-        templates = tuple(finished(drafts, parsed, keys))
+        made = finished(drafts, parsed, keys)
+        rows_a_call = {name: d.rows_per_call for name, d in usable.items()}
+        templates = tuple(sources.with_known_rows(made, parsed, rows_a_call))
         counters = CountersOfLoad(self.columns, self.schema.objects, parsed)
         templates = counters.followed(templates)
         return Capture(

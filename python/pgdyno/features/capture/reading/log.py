@@ -281,7 +281,7 @@ class Logged:
         counted_rows = {
             own.text: own.counters.rows / own.counters.calls
             for own in statements
-            if own.counters.calls and own.counters.rows
+            if own.counters.calls and (own.counters.rows or own.is_counted)
         }
         return Context(
             rows=counted_rows,

@@ -192,7 +192,9 @@ def templates_of(
         drafts.append(TemplateDraft(template, float(group.count), copied, once, new))
     parsed = {context.ids[key]: statement for key, statement in used.items()}
     memories = Memories(groups, statements, context.sources)
-    return with_recalled(finished(drafts, parsed, keys), memories, context.ids)
+    made = with_recalled(finished(drafts, parsed, keys), memories, context.ids)
+    rows_a_call = {name: context.rows_a_call(statement) for name, statement in parsed.items()}
+    return context.sources.with_known_rows(made, parsed, rows_a_call)
 
 
 def written_values(

@@ -26,6 +26,7 @@ from pgdyno.features.capture.model import (
     Record,
     Returned,
     Source,
+    Template,
     Turn,
 )
 from pgdyno.features.capture.observed import Statement
@@ -44,6 +45,7 @@ from pgdyno.features.capture.reading.key_sources import (
     takes_from_a_queue,
     unique_keys,
 )
+from pgdyno.features.capture.reading.known_rows import KnownRows
 from pgdyno.features.capture.reading.parameter_uses import Parameter
 from pgdyno.features.capture.reading.parsed import Parsed
 from pgdyno.features.capture.reading.whole_keys import with_whole_keys
@@ -122,6 +124,15 @@ class Sources(KeyFamilies):
             rows=self._rows,
             are_alike=lambda own, other: own in self._columns and other in self._family(own),
         )
+
+    def with_known_rows(
+        self,
+        templates: Sequence[Template],
+        parsed: Mapping[str, Parsed],
+        rows: Mapping[str, float],
+    ) -> list[Template]:
+        """Return templates with what is known of rows. Args: rows, of a call of each statement."""
+        return KnownRows(templates, parsed, self._unique).changed(rows)
 
     def fields_of_copy(
         self, described: Described, earlier: Sequence[tuple[Parsed, dict[int, Parameter]]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -24,6 +24,7 @@ from pgdyno.features.capture.model import (
     Recalled,
     Source,
     Step,
+    Taken,
     Template,
 )
 from pgdyno.features.capture.reading.key_families import KeyFamilies
@@ -47,6 +48,8 @@ _RECALLED, _ABOVE_CHANCE = 0.5, 0.25
 _WRITES = 100
 # If it is this share, what a value seems to follow from in its transaction is by chance.
 _CERTAIN = 0.9
+# If this share of the values was made by one INSERT, and each is used once, they are taken.
+_MADE = 0.8
 # The most calls that are looked at.
 _CALLS_MAX = 300_000
 
@@ -76,7 +79,8 @@ class _Step:
 class _Seen:
     """What was seen of one parameter. `places`: those that had its value, and those that had it in
     the nearest transaction. `back`: for places that give values, how many of their transactions
-    ago.
+    ago. `makers`: the places of INSERTs, in any session, that had its values first; each value
+    counts once.
     """
 
     values: Counter[str] = field(default_factory=Counter)
@@ -84,6 +88,7 @@ class _Seen:
         default_factory=lambda: (Counter(), Counter())
     )
     back: dict[frozenset[_Giver], Counter[int]] = field(default_factory=dict)
+    makers: Counter[_Giver] = field(default_factory=Counter)
 
     @property
     def by_chance(self) -> float:
@@ -137,6 +142,7 @@ class Memories:
     ) -> None:
         self._groups, self._families = groups, families
         parsed = {key: statements[key].parsed for group in groups for key in group.steps}
+        self._kinds = {key: own.kind for key, own in parsed.items()}
         self._writes = {key for key, own in parsed.items() if own.kind != "select"}
         made = {key: self._step(own) for key, own in parsed.items()}
         self._steps = [[made[key] for key in group.steps] for group in groups]
@@ -195,6 +201,16 @@ class Memories:
                 for key, place in sorted(places)
             )
             sources[at] = Recalled(givers=givers, shares=tuple(shares), otherwise=source)
+            if (once := self._ended(kind, number, at, places)) is not None:
+                sources[at] = Taken(statement=ids[once[0]], parameter=once[1])
+        statement = self._groups[kind].steps[number]
+        asked = own.asked if self._kinds[statement] in ("update", "delete") else set()
+        for at in free & asked - known:
+            # Who ends a job has its key from the one who has made it, in whatever session.
+            seen = self._seen[kind, number, at]
+            for (key, place), count in seen.makers.most_common(1):
+                if count >= max(_MADE * seen.values.total(), _INSTANCES_MIN):
+                    sources[at] = Taken(statement=ids[key], parameter=place)
         for at, other in own.changed:
             # The version after a change follows from the one before it.
             added = self._added[kind, number, at, other]
@@ -202,6 +218,15 @@ class Memories:
                 if isinstance(sources[other], Recalled) and count >= _CERTAIN * added.total():
                     sources[at] = Linear(step=number, parameter=other, slope=1, offset=most)
         return step.model_copy(update={"parameters": tuple(sources)})
+
+    def _ended(self, kind: int, number: int, at: int, places: Iterable[_Giver]) -> _Giver | None:
+        """Return the change after which a DELETE ends a row, each row once."""
+        statement = self._groups[kind].steps[number]
+        values = self._seen[kind, number, at].values
+        if self._kinds[statement] != "delete" or max(values.values()) > 1:
+            return None
+        changes = (own for own in places if self._kinds[own[0]] == "update" and own[1] >= 0)
+        return next(changes, None)
 
     def _is_free(self, source: Source, position: Position) -> bool:
         """Return whether a value follows from nothing in its transaction, or only by chance: from
@@ -266,7 +291,7 @@ class Memories:
         memory: dict[tuple[str, Place], deque[_Entry]] = defaultdict(
             lambda: deque(maxlen=_REMEMBERED)
         )
-        known: set[tuple[Place, str]] = set()
+        known: dict[tuple[Place, str], _Giver] = {}
         for kind, number in self._transactions():
             group = self._groups[kind]
             kept = group.kept[number]
@@ -279,7 +304,7 @@ class Memories:
                         continue
                     if at in own.asked:
                         entries = memory[kept.session.id, family]
-                        self._note((kind, step, at), value, entries, (family, value) in known)
+                        self._note((kind, step, at), value, entries, known.get((family, value)))
                     giver = group.steps[step], at
                     new[family].pop(giver, None)
                     new[family][giver] = value
@@ -290,19 +315,26 @@ class Memories:
                     self._added[kind, step, at, other][added] += 1
             for family, entry in new.items():
                 memory[kept.session.id, family].appendleft(entry)
-                known |= {(family, value) for value in entry.values() if value is not None}
+                for giver, value in entry.items():
+                    # A program may ask for a key before the INSERT that makes it.
+                    is_made = self._kinds[giver[0]] == "insert"
+                    if value is not None and (is_made or (family, value) not in known):
+                        known[family, value] = giver
 
     def _note(
-        self, position: Position, value: str, entries: Sequence[_Entry], is_known: bool
+        self, position: Position, value: str, entries: Sequence[_Entry], maker: _Giver | None
     ) -> None:
         seen = self._seen[position]
-        if not is_known and all(value not in entry.values() for entry in entries):
+        if maker is None and all(value not in entry.values() for entry in entries):
             # The key of a new row is the first value that nobody has sent before.
             newest = next((entry for entry in entries if None in entry.values()), {})
             newest.update({place: value for place, known in newest.items() if known is None})
         if not self._is_chosen:
             same = [[own for own in entry if entry[own] == value] for entry in entries]
             nearest = next((own for own in same if own), [])
+            is_made = maker is not None and self._kinds[maker[0]] == "insert"
+            if maker is not None and is_made and maker[1] >= 0 and not seen.values[value]:
+                seen.makers[maker] += 1
             seen.values[value] += 1
             for known, own in zip(seen.places, (itertools.chain(*same), nearest), strict=True):
                 known[frozenset(own)] += 1
