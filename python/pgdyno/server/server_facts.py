@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -18,6 +17,7 @@ from pgdyno.server.nodes import Node, kinds_of, workers_of
 from pgdyno.server.safety import ConnectionRoom, OtherSessions
 from pgdyno.server.storage import device_name, disks_below, mount_of
 from pgdyno.server.target import Target
+from pgdyno.spec.units import ram_here_bytes
 
 DURABILITY = ("fsync", "full_page_writes", "synchronous_commit", "data_checksums", "wal_level")
 # These settings are always kept, because they often explain results. Of the other settings, only
@@ -156,7 +156,7 @@ def collect(
             # pg_size_bytes reads what SHOW prints, whatever the unit.
             _one(connection, "SELECT pg_size_bytes(current_setting('shared_buffers'))")
         ),
-        ram_bytes=_ram_bytes() if is_local else None,
+        ram_bytes=ram_here_bytes() if is_local else None,
         data_storage=_storage(data_path),
         wal_storage=_storage(data_path / "pg_wal" if data_path else None),
         connections=connection_room(connection),
@@ -309,13 +309,6 @@ def _parent_of(pid: int) -> int | None:
         return None
     match = re.search(r"^PPid:\s+(\d+)$", status, re.MULTILINE)
     return int(match[1]) if match else None
-
-
-def _ram_bytes() -> int | None:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError):
-        return None
 
 
 def _storage(path: Path | None) -> Storage | None:

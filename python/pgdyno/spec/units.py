@@ -81,7 +81,7 @@ def scale_for(size: str, *, ram_bytes: int | None = None) -> int:
     """
     match = _OF_RAM.fullmatch(size)
     if match is not None:
-        wanted = float(match[1]) * (ram_bytes or os.sysconf("SC_PAGE_SIZE") * _pages())
+        wanted = float(match[1]) * (ram_bytes or ram_here_bytes())
     else:
         try:
             wanted = size_bytes(size)
@@ -92,5 +92,6 @@ def scale_for(size: str, *, ram_bytes: int | None = None) -> int:
     return max(1, math.ceil(wanted / _BYTES_EACH_SCALE))
 
 
-def _pages() -> int:
-    return os.sysconf("SC_PHYS_PAGES")
+def ram_here_bytes() -> int:
+    """Return the memory of this host."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

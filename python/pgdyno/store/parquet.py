@@ -7,7 +7,6 @@ no extensions.
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 import tempfile
 import threading
@@ -20,6 +19,7 @@ import numpy.typing as npt
 
 from pgdyno.errors import StoreError
 from pgdyno.observe.collector import Column, Dtype
+from pgdyno.spec.units import ram_here_bytes
 from pgdyno.store.schema import COUNT_NAMES, HISTOGRAMS, Table
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -166,7 +166,7 @@ def _refuse_more_than_memory(sources: Sequence[Path]) -> None:
 
 def _values_max() -> int:
     """Return how many values fit into a quarter of the memory, each with its copy."""
-    return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) // 4 // 16
+    return ram_here_bytes() // 4 // 16
 
 
 def _distinct_texts(placed: str, table: Table) -> dict[str, list[str]]:

@@ -34,7 +34,7 @@ from pgdyno.settings.table import Risk, catalogue
 from pgdyno.settings.value import defaults_of, is_far
 from pgdyno.spec.experiment import Experiment, Server, Workload
 from pgdyno.spec.run_needs import NEEDS
-from pgdyno.spec.units import duration_ns
+from pgdyno.spec.units import duration_ns, ram_here_bytes
 from pgdyno.store.stored_run import StoredRun
 
 # Without a restart, a run starts about a second after the one before has ended.
@@ -59,7 +59,7 @@ def known_of_scratch(experiment: Experiment, binaries: Binaries) -> Known:
     machine = Machine(
         binaries.major,
         connections=int(now["max_connections"]),
-        ram_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        ram_bytes=ram_here_bytes(),
         cores=len(os.sched_getaffinity(0)),
         disk="ssd",
     )

@@ -103,7 +103,11 @@ def _blocks(findings: WatchFindings) -> Iterator[Block]:
         tables = tuple(map(fact_table, findings.tables))
         yield BlockSection("Before and after", "state", "Before and after", "", tables)
     yield from doctor_section(findings.examined)
-    settings = TableBlock("Settings that the doctor read", _SETTING_COLUMNS, findings.settings)
+    settings = TableBlock(
+        "Settings that differ from the default, or often explain results",
+        _SETTING_COLUMNS,
+        findings.settings,
+    )
     shown = (settings,) if findings.settings else ()
     yield BlockSection("Facts", "facts", "Facts", document["target"], shown)
 

@@ -24,7 +24,7 @@ from pgdyno.cli.unused_options import (
 from pgdyno.clock import read_pair
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.server.dataset_kinds import KINDS
-from pgdyno.spec.units import duration_ns, size_bytes
+from pgdyno.spec.units import duration_ns, ram_here_bytes, size_bytes
 from pgdyno.user_file import read_text
 
 if wanted.body(__name__):
@@ -266,7 +266,7 @@ def _opened(given: dict[str, Any], resolved: Resolved | None) -> Iterator[_Where
                 connection.execute("ANALYZE")
             row = connection.execute(_SETTINGS_SQL).fetchone()
             assert row is not None, "a SELECT without FROM returns one row"
-            memory = CheckFacts(ram_bytes=ram_bytes or _memory_here())
+            memory = CheckFacts(ram_bytes=ram_bytes or ram_here_bytes())
             version = f"scratch PostgreSQL {cluster.binaries.version}"
             yield _Where(version, connection, memory, None, int(row[0]), True)
 
@@ -294,10 +294,6 @@ def _own(given: dict[str, Any], resolved: Resolved, ram_bytes: int | None) -> It
         return
     with connect(resolved.target, verb="work-mem", interruptible=True) as connection:
         yield _Where(reviewed.target, connection, reviewed.facts, spilled, now_bytes, False)
-
-
-def _memory_here() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _advice(needs: tuple[Need, ...], where: _Where, given: dict[str, Any]) -> Advice:
