@@ -7,6 +7,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from tests.report import variant_examples
 from tests.report.compare_examples import CHANGE, compared
 
 from pgdyno.analysis.estimate import Estimate, without_interval
@@ -331,3 +332,13 @@ def test_parts_have_no_intervals_while_one_would_break_its_column() -> None:
     before, now = ({row[-1] for row in table.rows} for table in tables if table is not None)
     assert before == {"no interval yet", ""}
     assert "no interval yet" not in now
+
+
+def test_a_tuning_without_a_proof_has_no_empty_table() -> None:
+    findings = variant_examples.tuned(verdict="not known")
+    assert findings.compare is not None
+    yours = replace(findings.compare.variants[0], runs=0, runs_valid=0)
+    compared = replace(findings.compare, variants=(yours,), contrasts=())
+    titles = {section.title for section in blocks_of(replace(findings, compare=compared)).sections}
+    assert "Values that were tried" in titles
+    assert titles.isdisjoint({"Variants", "Differences"})

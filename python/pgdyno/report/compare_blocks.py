@@ -83,6 +83,8 @@ def compare_sections(
     compared = findings.compare
     assert compared is not None, "only an experiment with variants has these sections"
     place = place_of_contrast or (lambda contrast: place_of(compared, contrast.variant))
+    if not any(variant.runs or variant.cannot_start for variant in compared.variants):
+        return  # A tuning without a proof has nothing to show here.
     if charts := round_charts(compared):
         lead = (
             "One point per run, in time order. If all variants move together, the machine drifts."

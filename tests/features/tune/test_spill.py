@@ -390,7 +390,8 @@ def test_both_values_are_compared_under_load_on_demand(pgdyno: Command, tmp_path
         *("--prove", "10s"),
         timeout_s=170,
     )
-    assert said.code in (0, 3), said.err
+    # 5: three pairs on a busy machine may not tell.
+    assert said.code in (0, 3, 5), said.err
     assert "against 4MB" in said.err
     assert "ALTER SYSTEM SET work_mem" in said.out
     assert "enough against now" in said.out, "the comparison follows the advice"
