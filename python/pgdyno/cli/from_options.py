@@ -348,9 +348,10 @@ def _refuse_settings(place: str, settings: Mapping[str, str], version: str | Non
             end = "" if objection.rule.endswith("?") else "."
             raise SpecError(
                 f"{place} {name}={value}: {objection.rule}{end}",
-                hint="SELECT name FROM pg_settings lists the names"
+                hint="SELECT name FROM pg_catalog.pg_settings lists the names"
                 if "no setting of that name" in objection.rule
-                else f"SELECT * FROM pg_settings WHERE name = '{name}' shows unit and limits",
+                else f"SELECT * FROM pg_catalog.pg_settings WHERE name = '{name}' shows unit and"
+                " limits",
             )
 
 

@@ -76,8 +76,9 @@ class SystemSettings:
                 raise ServerError(
                     f"{role} may not read the settings of ALTER SYSTEM: "
                     f"{error.diag.message_primary}.",
-                    hint="GRANT SELECT ON pg_file_settings, and EXECUTE ON FUNCTION"
-                    f" pg_show_all_file_settings(), TO {role}; or name another with --admin",
+                    hint="GRANT SELECT ON pg_catalog.pg_file_settings, and EXECUTE ON FUNCTION"
+                    f" pg_catalog.pg_show_all_file_settings(), TO {role}; or name another with"
+                    " --admin",
                     sqlstate=error.sqlstate,
                 ) from None
         values = {str(name): str(value) for name, value in rows}
@@ -102,7 +103,7 @@ class SystemSettings:
             with connect(self.admin, verb=self.verb) as connection:
                 for name, value in entries.items():
                     self._alter(connection, name, value)
-                connection.execute("SELECT pg_reload_conf()")
+                connection.execute("SELECT pg_catalog.pg_reload_conf()")
         if needs_restart and self.restart_command is not None:
             self._run("restart_command")
 

@@ -166,7 +166,9 @@ def test_who_holds_most_connections_is_named_and_only_its_idle_sessions_are_ende
     assert re.search(r"^\d+ logins refused in the log", finding["cost"]), finding["cost"]
     assert not [made for made in listed if made["kind"] == "errors"]
     assert len(text_of(document, 100).splitlines()) <= 25
-    assert "pg_terminate_backend(pid) FROM pg_stat_activity WHERE" in text_of(document, 100)
+    assert "pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity WHERE" in text_of(
+        document, 100
+    )
 
 
 def test_advice_without_a_connection_ends_no_session_of_anybody(

@@ -422,8 +422,12 @@ def test_without_names_in_the_log_the_step_says_how_to_get_them() -> None:
 
 
 def test_a_shortened_finding_keeps_its_whole_next_step() -> None:
-    step = "SELECT pg_cancel_backend(1423) frees the queue at once; then let it end, or " + (
-        "SELECT pg_cancel_backend(1345), which ends the statement that holds the table"
+    step = (
+        "SELECT pg_catalog.pg_cancel_backend(1423) frees the queue at once; then let it end, or "
+        + (
+            "SELECT pg_catalog.pg_cancel_backend(1345), which ends the statement that holds the"
+            " table"
+        )
     )
     finding = IncidentFinding(kind="k", said="word " * 40, next_step=step, cost="cost " * 40)
     documents = [finding.as_document()] * 5

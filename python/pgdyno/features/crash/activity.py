@@ -36,7 +36,7 @@ FIRST_IDLE_ACCOUNT = 1000
 # A switch fills a file of 16 MB each time. An index locks out writers, who need time, too.
 ACTIVITIES: Mapping[Phase, StatementLoop] = {
     "checkpoint": StatementLoop(["CHECKPOINT"]),
-    "WAL switch": StatementLoop(["SELECT pg_switch_wal()"], pause_ns=40_000_000),
+    "WAL switch": StatementLoop(["SELECT pg_catalog.pg_switch_wal()"], pause_ns=40_000_000),
     "CREATE INDEX": StatementLoop(
         [
             "CREATE INDEX pgdyno_ledger_crash ON pgdyno_ledger (payload, amount)",

@@ -179,14 +179,14 @@ def _promote(standby: ScratchCluster, command: str, timeout_s: float) -> None:
         )
         return
     with standby.connect(verb="crash") as connection:
-        connection.execute("SELECT pg_promote(true, %s)", [int(timeout_s)])
+        connection.execute("SELECT pg_catalog.pg_promote(true, %s)", [int(timeout_s)])
 
 
 def _cut_off(standby: ScratchCluster) -> None:
     """Let the standby receive no more WAL, and wait until commits are lost by a crash."""
     with standby.connect(verb="crash") as connection:
         connection.execute("ALTER SYSTEM SET primary_conninfo = ''")
-        connection.execute("SELECT pg_reload_conf()")
+        connection.execute("SELECT pg_catalog.pg_reload_conf()")
         while connection.execute("SELECT 1 FROM pg_stat_wal_receiver").fetchone() is not None:
             signals.sleep(_POLL_S)
     signals.sleep(_CUT_OFF_S)

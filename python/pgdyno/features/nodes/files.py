@@ -66,8 +66,8 @@ class NodeFiles(ReceivedFiles):
                 raise NotMeasurable(
                     "The role cannot read /proc on the nodes, so the processors, memory and disks"
                     " of their hosts are not known. Superusers can; else, on each node: GRANT"
-                    " EXECUTE ON FUNCTION pg_read_file(text, bigint, bigint, boolean), and GRANT"
-                    " pg_read_server_files."
+                    " EXECUTE ON FUNCTION pg_catalog.pg_read_file(text, bigint, bigint, boolean),"
+                    " and GRANT pg_read_server_files."
                 )
             self._disks = dict(self._session.fetch(DISKS_SQL)) if may_list else {}
         read = self._session.fetch_often(FILES_SQL)

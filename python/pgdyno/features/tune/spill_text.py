@@ -151,7 +151,8 @@ def _advice(advice: Advice, files: tuple[str, ...], again: Again) -> Iterator[tu
         yield "note", advice.why
     if advice.server_bytes is not None:
         value = setting_text(advice.server_bytes)
-        yield "server", f"ALTER SYSTEM SET work_mem = '{value}'; SELECT pg_reload_conf();"
+        reload = "SELECT pg_catalog.pg_reload_conf();"
+        yield "server", f"ALTER SYSTEM SET work_mem = '{value}'; {reload}"
         yield (
             "compare",
             (

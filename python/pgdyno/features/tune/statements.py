@@ -37,7 +37,7 @@ def conf_text(head: Iterable[str], every: Sequence[Proposed], kept: Iterable[str
     Args: head, its first sentences; kept, about settings that keep their value.
     """
     restart = restart_words(every)
-    then = f"then SELECT pg_reload_conf(){f', and {restart}' if restart else ''}."
+    then = f"then SELECT pg_catalog.pg_reload_conf(){f', and {restart}' if restart else ''}."
     said = (
         *head,
         "Apply: copy this file into the folder of postgresql.conf, add a last line"
@@ -68,7 +68,7 @@ def alter_system(every: Sequence[Proposed]) -> str:
             lines.append(f"ALTER SYSTEM SET {proposed.name} = {quoted(proposed.value)};")
     names = [proposed.name for proposed in every if not _is_by_hand(proposed)]
     undo = " ".join(f"ALTER SYSTEM RESET {name};" for name in names)
-    reload = "SELECT pg_reload_conf();"
+    reload = "SELECT pg_catalog.pg_reload_conf();"
     return "\n".join([*lines, reload, *([f"-- undo: {undo} {reload}"] if names else [])])
 
 

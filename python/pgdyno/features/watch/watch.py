@@ -62,7 +62,7 @@ _RESERVED_HINT = (
     "watch with a superuser, or on 16 and later with a role that has pg_use_reserved_connections:"
     " the server keeps connections for them; the watch then names who holds most. Without pgdyno,"
     " as such a role: SELECT application_name, usename, client_addr, state, count(*) FROM"
-    " pg_stat_activity GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC"
+    " pg_catalog.pg_stat_activity GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC"
 )
 # Waits are sampled ten times in an interval. A longer one needs no separate connection for them.
 _SHARED_NS = 2_000_000_000

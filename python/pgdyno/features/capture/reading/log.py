@@ -420,7 +420,7 @@ def advice(sample_ratio: float) -> str:
 ALTER SYSTEM SET log_transaction_sample_rate = {sample_ratio:g};
 ALTER SYSTEM SET log_parameter_max_length = -1;
 ALTER SYSTEM SET log_line_prefix = '%m [%p] %q%u@%d %c %v ';  -- not needed for csvlog and jsonlog
-SELECT pg_reload_conf();
+SELECT pg_catalog.pg_reload_conf();
 -- Price: about {_LINES * _LINE_BYTES / 1000:g} kB of log for each sampled transaction of
 -- {_STATEMENTS} statements. At {_EXAMPLE_TPS} such transactions a second: {rate_mb:.2g} MB/s.
 -- The log has values of rows, so it stays on the server. The capture has none.
@@ -428,4 +428,4 @@ SELECT pg_reload_conf();
 ALTER SYSTEM RESET log_transaction_sample_rate;
 ALTER SYSTEM RESET log_parameter_max_length;
 ALTER SYSTEM RESET log_line_prefix;
-SELECT pg_reload_conf();"""
+SELECT pg_catalog.pg_reload_conf();"""

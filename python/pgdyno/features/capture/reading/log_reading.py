@@ -20,8 +20,8 @@ from pgdyno.process import child
 # What the reader refuses, and what to do.
 _HINTS = {
     "prefix": "give the value of the setting: --log-line-prefix '%m [%p] %q%u@%d '",
-    "no_session": "without it sessions cannot be told apart: add %c, SELECT pg_reload_conf(),"
-    " and capture a newer log; csvlog and jsonlog always have it",
+    "no_session": "without it sessions cannot be told apart: add %c, SELECT"
+    " pg_catalog.pg_reload_conf(), and capture a newer log; csvlog and jsonlog always have it",
     "no_time": "add %m to log_line_prefix and capture a newer log",
     "newest_first": "reverse it: tac FILE > REVERSED",
     "formats": "give the files of one format; a server may write the same to several",

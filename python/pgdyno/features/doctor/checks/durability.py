@@ -149,7 +149,7 @@ def prepared_transactions(facts: CheckFacts) -> Judgement:
     if oldest_s > 300:
         return bad(
             f"{count} prepared transactions, the oldest for {oldest_s / 60:.0f} min",
-            "SELECT gid FROM pg_prepared_xacts; then ROLLBACK PREPARED 'gid'",
+            "SELECT gid FROM pg_catalog.pg_prepared_xacts; then ROLLBACK PREPARED 'gid'",
         )
     if 0 < room < connections:
         return warn(

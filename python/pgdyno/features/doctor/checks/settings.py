@@ -18,7 +18,7 @@ def track_io_timing(facts: CheckFacts) -> Judgement:
         return good("track_io_timing = on")
     return warn(
         "track_io_timing = off: results have no read times",
-        "ALTER SYSTEM SET track_io_timing = on; SELECT pg_reload_conf()",
+        "ALTER SYSTEM SET track_io_timing = on; SELECT pg_catalog.pg_reload_conf()",
     )
 
 
@@ -29,7 +29,7 @@ def track_wal_io_timing(facts: CheckFacts) -> Judgement:
         return good("track_wal_io_timing = on")
     return warn(
         "track_wal_io_timing = off: results have no flush times",
-        "ALTER SYSTEM SET track_wal_io_timing = on; SELECT pg_reload_conf()",
+        "ALTER SYSTEM SET track_wal_io_timing = on; SELECT pg_catalog.pg_reload_conf()",
     )
 
 

@@ -59,7 +59,10 @@ def old_transactions(facts: CheckFacts) -> Judgement:
     seen = (
         f"{idle} sessions idle in a transaction for over 5 min, oldest transaction {oldest_s:.0f} s"
     )
-    mend = "SELECT pg_terminate_backend(pid), and set idle_in_transaction_session_timeout = '5min'"
+    mend = (
+        "SELECT pg_catalog.pg_terminate_backend(pid), and set"
+        " idle_in_transaction_session_timeout = '5min'"
+    )
     if idle and oldest_s > 3600:
         return bad(seen, mend)
     if idle or oldest_s > 3600:
@@ -71,15 +74,16 @@ def old_transactions(facts: CheckFacts) -> Judgement:
 def replication_slots(facts: CheckFacts) -> Judgement:
     """Slots without a reader."""
     inactive, retained_bytes, lost = facts.on_server().answer("slots")
+    drop = "SELECT pg_catalog.pg_drop_replication_slot('NAME')"
     if lost:
-        return bad(f"{lost} slots lost their WAL", "SELECT pg_drop_replication_slot('NAME')")
+        return bad(f"{lost} slots lost their WAL", drop)
     if not inactive:
         return good("every replication slot has a reader")
     seen = (
         f"{inactive} slots without a reader keep up to {format_bytes(max(0, retained_bytes))} "
         "of WAL"
     )
-    mend = "start the reader, or SELECT pg_drop_replication_slot('NAME')"
+    mend = f"start the reader, or {drop}"
     return bad(seen, mend) if retained_bytes > 16 * _SLOT_BYTES else warn(seen, mend)
 
 

@@ -61,7 +61,7 @@ def vacuum_behind(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     step = (
         "raise autovacuum_vacuum_cost_limit, then autovacuum_max_workers"
         if is_on
-        else "ALTER SYSTEM SET autovacuum = on; SELECT pg_reload_conf()"
+        else "ALTER SYSTEM SET autovacuum = on; SELECT pg_catalog.pg_reload_conf()"
     )
     keeps = max((_xids(held) for held in evidence.now("holds")), default=0.0) >= _HELD_XIDS
     if keeps:
@@ -192,7 +192,7 @@ def _holder(row: Row, harm: str, same_count: int) -> IncidentFinding:
     who = session_name(row)
     steps = {
         "slot keeps rows": "let its receiver run again, or SELECT"
-        f" pg_drop_replication_slot({quoted(name)})",
+        f" pg_catalog.pg_drop_replication_slot({quoted(name)})",
         "standby keeps rows": "end the long query on the standby; hot_standby_feedback = off there"
         " cancels queries instead",
     }

@@ -146,12 +146,14 @@ def _holders(evidence: IncidentEvidence, most_of: str) -> tuple[tuple[str, ...],
     ]
     more = (f"then {', '.join(others)}",) if others else ()
     where = (
-        f"FROM pg_stat_activity WHERE application_name = {quoted(application)} AND usename ="
-        f" {quoted(role)} AND state = 'idle'"
+        f"FROM pg_catalog.pg_stat_activity WHERE application_name = {quoted(application)}"
+        f" AND usename = {quoted(role)} AND state = 'idle'"
     )
     step = (
-        f"look: SELECT pid, client_addr, state_change, query {where}; to end these sessions:"
-        f" SELECT pg_terminate_backend(pid) {where}"
+        # Operators have no schema: else one of the database's owner could be called.
+        f"look: SET search_path = pg_catalog; SELECT pid, client_addr, state_change, query {where};"
+        " to end these sessions:"
+        f" SELECT pg_catalog.pg_terminate_backend(pid) {where}"
     ) * bool(idle)
     return (line, *more), step, name
 
@@ -271,7 +273,7 @@ def _larger_max_wal(needed: float, limits: SeenRows, known: KnownStatements) -> 
     if size_gb * 2**30 <= number(limits.last, "max_wal_bytes"):
         return "a larger disk for pg_wal, then a larger max_wal_size"
     return (
-        f"ALTER SYSTEM SET max_wal_size = '{size_gb}GB'; SELECT pg_reload_conf(): {why};"
+        f"ALTER SYSTEM SET max_wal_size = '{size_gb}GB'; SELECT pg_catalog.pg_reload_conf(): {why};"
         " recovery after a crash takes longer"
     )
 
@@ -311,7 +313,8 @@ def slot_wal(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
             cost=f"{grown / 1e6:+,.0f} MB during the watch; {limit}",
             next_step="find why its receiver is slow"
             if is_active
-            else f"start its receiver, or SELECT pg_drop_replication_slot({quoted(row['slot'])})",
+            else "start its receiver, or SELECT"
+            f" pg_catalog.pg_drop_replication_slot({quoted(row['slot'])})",
             danger=Danger.LIMIT_NEAR,
             answer=f"{who} {keeps}",
             evidence={"slot": row["slot"], "kept_bytes": size, "wal_status": status},
@@ -388,7 +391,7 @@ def _synchronous(
         " pg_wal_replay_pause, long queries there"
         if senders
         else "start the standby, or ALTER SYSTEM SET synchronous_standby_names = '';"
-        " SELECT pg_reload_conf()",
+        " SELECT pg_catalog.pg_reload_conf()",
         danger=Danger.WORK_REFUSED,
         answer=f"{said}: {percent(share)} of DB time" if senders else said,
     )

@@ -94,8 +94,8 @@ STEERED_SQL = (
     " WHERE (s.setdatabase = 0 OR d.datname = current_database())"
     " AND c.setting ~ '^(enable_.*=(off|false|no|0)|[a-z_]*(page|tuple|operator)_cost=)'"
     " UNION ALL SELECT '', name || '=off', 'ALTER SYSTEM SET ' || name || ' = on; SELECT"
-    " pg_reload_conf()' FROM pg_catalog.pg_settings WHERE name LIKE 'enable%' AND setting = 'off'"
-    " AND boot_val = 'on' AND source = 'configuration file' ORDER BY 1, 2"
+    " pg_catalog.pg_reload_conf()' FROM pg_catalog.pg_settings WHERE name LIKE 'enable%'"
+    " AND setting = 'off' AND boot_val = 'on' AND source = 'configuration file' ORDER BY 1, 2"
 )
 COLUMN_SQL = (
     "SELECT format_type(a.atttypid, NULL), t.typnamespace = 'pg_catalog'::regnamespace"

@@ -136,7 +136,8 @@ WAITS: tuple[WaitMeaning, ...] = (
     WaitMeaning(
         ("lwlock:notify", "lwlock:async"),
         "sessions wait for the queue of NOTIFY",
-        "a listener that never ends its transaction fills it: SELECT pg_notification_queue_usage()",
+        "a listener that never ends its transaction fills it: SELECT"
+        " pg_catalog.pg_notification_queue_usage()",
     ),
     WaitMeaning(
         ("ipc:executegather", "ipc:parallel", "ipc:hash", "ipc:messagequeue", "ipc:bgworker"),
