@@ -56,7 +56,7 @@ _FAILURES: tuple[tuple[str, str | None, str], ...] = (
     (
         r'database ".*" does not exist',
         "3D000",
-        "create it with createdb, or name another with -d",
+        "name one that psql -l lists with -d, or create it with createdb",
     ),
     (
         r"too many clients|remaining connection slots|too many connections",

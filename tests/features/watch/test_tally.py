@@ -12,7 +12,14 @@ from tests.features.watch.samples import SECOND_NS, Row, database, nobody, wait,
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.features.watch import tally as watch_tally
 from pgdyno.features.watch.clocks import EventClocks
-from pgdyno.features.watch.document import Watched, WatchedWork, sentence, statement_of
+from pgdyno.features.watch.document import (
+    Watched,
+    WatchedWork,
+    quiet_answer,
+    sentence,
+    statement_of,
+)
+from pgdyno.features.watch.incident.finding import IncidentFinding
 from pgdyno.features.watch.statements import Calls, KnownTexts
 from pgdyno.features.watch.tally import SampleGap, Stretches, Tally
 from pgdyno.features.watch.verbs.watch import line_parts, packed, statement_lines
@@ -186,6 +193,29 @@ def test_a_look_shows_only_what_is_new() -> None:
         "hits 90 %",
     ]
     assert line_parts(seen.look(), 12) == []
+
+
+@pytest.mark.parametrize(("until", "is_short"), [(6, True), (20, False)])
+def test_a_busy_server_is_not_called_healthy_after_a_few_seconds(
+    until: int, is_short: bool
+) -> None:
+    seen = tally()
+    for second in range(until + 1):
+        seen.take("database", database(second, 10 * second))
+        for _ in range(10):
+            seen.take("waits", waits(("", 1, 3)))
+    answer = quiet_answer(seen, WatchedWork.of(seen), [])
+    assert answer.startswith("too short to judge statements, watch 12 s or longer: ") is is_short
+    assert answer.startswith("nothing found that is wrong: ") is not is_short
+
+
+def test_an_answer_that_is_not_urgent_names_its_cause() -> None:
+    forced = IncidentFinding(
+        kind="forced checkpoints", said="", next_step="", answer="9 of 14 checkpoints were forced"
+    )
+    seen = tally()
+    quiet = quiet_answer(seen, WatchedWork.of(seen), [forced, forced])
+    assert quiet == "not urgent: 9 of 14 checkpoints were forced and 1 more"
 
 
 def test_the_sentence_says_when_nothing_was_seen() -> None:

@@ -40,6 +40,8 @@ _BUSY_TPS, _IDLE_SESSIONS = 50.0, 0.5
 
 _OF_ALL_CALLS = ("db_ms_per_call", "db_ms_per_call_low", "db_ms_per_call_high")
 HEALTHY = "nothing found that is wrong"
+# Counters of statements and tables have 10 s between two samples.
+SHORT_NS = 12_000_000_000
 
 Document = dict[str, Any]
 
@@ -116,7 +118,7 @@ def document_of(
         "seconds": watched.lasted_ns / 1e9,
         "seconds_seen": tally.seen_ns / 1e9,
         "is_complete": watched.is_complete,
-        "sentence": answer_of(findings) or _without_answer(tally, work, findings),
+        "sentence": answer_of(findings) or quiet_answer(tally, work, findings),
         "findings": [finding.as_document() for finding in findings[:SHOWN_MAX]],
         "also_seen": [finding.as_document() for finding in findings[SHOWN_MAX:]],
         "tps": total.tps,
@@ -156,10 +158,14 @@ def answer_of(findings: Sequence[IncidentFinding]) -> str:
     return ""
 
 
-def _without_answer(tally: Tally, work: WatchedWork, findings: Sequence[IncidentFinding]) -> str:
+def quiet_answer(tally: Tally, work: WatchedWork, findings: Sequence[IncidentFinding]) -> str:
     """Return the answer of a watch if no finding is the answer: it names the worst one."""
     if not findings:
-        return f"{HEALTHY}: " * (tally.total.tps is not None) + sentence(tally, work)
+        opening = f"{HEALTHY}: " * (tally.total.tps is not None)
+        at_work = work.sessions_at_work
+        if tally.seen_ns < SHORT_NS and at_work and at_work.mean.value >= _IDLE_SESSIONS:
+            opening = f"too short to judge statements, watch {SHORT_NS // 10**9} s or longer: "
+        return opening + sentence(tally, work)
     more = f" and {len(findings) - 1} more" * (len(findings) > 1)
     return f"not urgent: {findings[0].answer}{more}"
 
