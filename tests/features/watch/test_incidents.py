@@ -258,6 +258,28 @@ def test_settings_of_a_role_that_keep_it_from_an_index_are_named_and_the_step_re
     run_sql(shop, "DROP ROLE webapp")
 
 
+def test_the_step_for_a_partitioned_table_can_be_carried_out(shop: Target) -> None:
+    run_sql(shop, "CREATE TABLE events (id int, account int, day int) PARTITION BY RANGE (day)")
+    for day in (0, 1):
+        of = f"OF events FOR VALUES FROM ({day}) TO ({day + 1})"
+        run_sql(shop, f"CREATE TABLE events{day} PARTITION {of}")
+    rows = "SELECT i, i % 5000, i % 2 FROM generate_series(1, 60000) i"
+    run_sql(shop, f"INSERT INTO events {rows}")
+    run_sql(shop, "VACUUM ANALYZE")
+    statement = "SELECT id FROM events WHERE account = %s"
+    with busy(shop, "web", lambda worker, turn: worker.execute(statement, [turn % 5000])):
+        step = of_kind(documents(shop, 2.5), "index missing")["next_step"]
+    first, last = step.removesuffix(", on a copy first").split("; then, which takes these, ")
+    assert first == "CREATE INDEX CONCURRENTLY on each partition"
+    for day in (0, 1):
+        part = last.replace("INDEX", "INDEX CONCURRENTLY").replace("events", f"events{day}")
+        run_sql(shop, part)
+    run_sql(shop, last)
+    assert scalar(shop, "SELECT count(*) FROM pg_index WHERE NOT indisvalid") == 0
+    with busy(shop, "web", lambda worker, turn: worker.execute(statement, [turn % 5000])):
+        assert documents(shop, 2) == []
+
+
 def test_a_healthy_server_under_load_has_no_finding(counting: ScratchCluster, shop: Target) -> None:
     run_sql(shop, "CREATE INDEX ON orders (customer)")
     by_index = "SELECT * FROM orders WHERE customer = %s"

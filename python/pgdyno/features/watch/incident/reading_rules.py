@@ -250,7 +250,7 @@ def _why_much(
         for shape in table.shapes:
             # A condition on another column may be what the plan uses.
             why, step = shape.shape.words(table.name, shape.index)
-            return ReadingReason(kind, f"{why}: hypothesis", step)
+            return ReadingReason(kind, f"{why}: hypothesis", table.step(step))
     if parts.skips:
         why = "OFFSET reads all rows before its page: hypothesis"
         step = (

@@ -213,7 +213,7 @@ def _in_vain(
         lost_s=lost_s,
         share_ratio=share,
         lines=(reason.why,),
-        next_step=reason.next_step,
+        next_step=table.step(reason.next_step),
         answer=f"{short_text(text)} takes {percent(share)} of DB time: it {reads}",
         evidence={
             "query_id": str(query),

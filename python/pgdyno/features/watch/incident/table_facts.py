@@ -176,6 +176,13 @@ class TableFacts:
         """Return the name as SQL, without the schema public."""
         return sql_name(self.schema, self.table)
 
+    def step(self, text: str) -> str:
+        """Return a step that works for this table: a partitioned one refuses CONCURRENTLY."""
+        if not self.parts or (self.schema, self.table) in self.parts:
+            return text
+        both = "CREATE INDEX CONCURRENTLY on each partition; then, which takes these, CREATE INDEX"
+        return text.replace("CREATE INDEX CONCURRENTLY", both)
+
 
 @dataclass(frozen=True, slots=True)
 class StatementFacts:
