@@ -9,7 +9,7 @@ nothing. Without the folder `features/` the core works alone.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -144,8 +144,8 @@ class Feature:
 def features() -> tuple[Feature, ...]:
     """Return all features whose folders are here and whose needs are met, in their order."""
     table = import_module(_TABLE).FEATURES if find_spec(_TABLE) else ()
-    others = _of_packages()
-    here = [feature for feature in (*table, *others) if find_spec(feature.package)]
+    here = [feature for feature in table if find_spec(feature.package)]
+    here += _of_packages(here)
     names = {feature.name for feature in here}
     while lacking := {feature.name for feature in here if not names.issuperset(feature.needs)}:
         here = [feature for feature in here if feature.name not in lacking]
@@ -153,8 +153,17 @@ def features() -> tuple[Feature, ...]:
     return tuple(here)
 
 
-def _of_packages() -> tuple[Feature, ...]:
-    """Return the features of other installed packages.
+def left_out() -> tuple[str, ...]:
+    """Return a sentence for each feature of another package that cannot be used."""
+    features()
+    return tuple(_LEFT_OUT)
+
+
+_LEFT_OUT: list[str] = []
+
+
+def _of_packages(taken: Iterable[Feature]) -> list[Feature]:
+    """Return the features of other installed packages; what is wrong with one stops nothing else.
 
     `importlib.metadata` takes half as long to import as the rest of a short verb, so it is imported
     only if the name of the group is in a package's list of entry points.
@@ -162,10 +171,41 @@ def _of_packages() -> tuple[Feature, ...]:
     name = ENTRY_POINTS.encode()
     lists = (file for place in sys.path for file in Path(place).glob("*-info/entry_points.txt"))
     if not any(name in file.read_bytes() for file in lists):
-        return ()
+        return []
     from importlib.metadata import entry_points
 
-    return tuple(point.load() for point in entry_points(group=ENTRY_POINTS))
+    kept: list[Feature] = []
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            feature = point.load()
+            fault = _fault(feature, [*taken, *kept])
+        except Exception as error:  # Code of others may fail in any way.
+            fault = f"{type(error).__name__}: {error}"
+        if fault:
+            _LEFT_OUT.append(f"The feature {point.name} of {point.value} is left out: {fault}.")
+        else:
+            kept.append(feature)
+    return kept
+
+
+def _fault(feature: Any, others: Sequence[Feature]) -> str:
+    """Return why a feature of another package cannot be used; "" if it can."""
+    if not isinstance(feature, Feature):
+        return f"it is a {type(feature).__name__}, and no pgdyno.feature.Feature"
+    if unknown := sorted(({*feature.parts} - {*SLOTS}) | ({*feature.tables} - {*TABLES})):
+        return f"no slot or table has the name {unknown[0]}"
+    if not find_spec(feature.package):
+        return f"no package {feature.package} is installed"
+    names = {other.name for other in others}
+    if feature.name in names:
+        return f"another feature has the name {feature.name}"
+    if lacking := sorted(set(feature.needs) - names):
+        return f"it needs the feature {lacking[0]}"
+    of_others = {verb for other in others for verb in other.verbs}
+    for verb in feature.verbs:
+        if verb in of_others or find_spec(f"pgdyno.cli.{verb}"):
+            return f"pgdyno has the verb {verb} already"
+    return ""
 
 
 @cache

@@ -86,7 +86,7 @@ def test_without_features_the_core_measures_compares_and_shows(tmp_path: Path) -
 def core_test_files(*rooms: str) -> list[str]:
     """Return the files of tests in these rooms that do not name a feature."""
     files = (path for room in rooms for path in sorted((ROOT / "tests" / room).rglob("test_*.py")))
-    named = ("pgdyno.features", "tests.features", "tests.fixtures.captures")
+    named = ("pgdyno.features", "tests.features", "tests.fixtures.captures", "tests.outputs")
     return [str(path) for path in files if not any(name in path.read_text() for name in named)]
 
 
@@ -187,6 +187,45 @@ def test_an_installed_package_adds_its_feature(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     assert "\nToys:\n  toy " in said(environment, "--help")
     assert said(environment, "toy", "--twice").split() == ["toy", "toy"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "fault"),
+    [
+        ("Feature(name='toy', pack='x')", "unexpected keyword argument"),
+        ("'toy'", "it is a str, and no pgdyno.feature.Feature"),
+        ("Feature(name='toy', package='no_such.place')", "No module named 'no_such'"),
+        ("Feature(name='toy', package='pgdyno_toy', parts={'chart': 'x:Y'})", "has the name chart"),
+        ("Feature(name='toy', package='pgdyno_toy', needs=('lamp',))", "it needs the feature lamp"),
+        ("Feature(name='tune', package='pgdyno_toy')", "another feature has the name tune"),
+        (
+            "Feature(name='toy', package='pgdyno_toy', verbs={'bench': 'x'})",
+            "the verb bench already",
+        ),
+        ("Feature(name='toy', package='pgdyno_toy', verbs={'tune': 'x'})", "the verb tune already"),
+    ],
+)
+def test_a_package_with_a_fault_is_left_out_and_stops_nothing(
+    tmp_path: Path, declared: str, fault: str
+) -> None:
+    toy, installed = tmp_path / "pgdyno_toy", tmp_path / "pgdyno_toy-1.0.dist-info"
+    for folder in (toy, installed):
+        folder.mkdir()
+    (toy / "__init__.py").write_text(f"from pgdyno.feature import Feature\nTOY = {declared}\n")
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: pgdyno-toy\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text("[pgdyno.features]\ntoy = pgdyno_toy:TOY\n")
+    ended = subprocess.run(
+        [sys.executable, "-c", "from pgdyno.cli.main import main; main()", "help", "noise"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    said = " ".join(ended.stderr.split())
+    assert "warning: The feature toy of pgdyno_toy:TOY is left out: " in said
+    assert fault in said
 
 
 # The whole answer of a verb: one function from its document to blocks.

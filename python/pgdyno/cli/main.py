@@ -186,6 +186,8 @@ def _run(arguments: list[str]) -> int:
         # pgbench takes names of any bytes.
         for number, word in enumerate(arguments if arguments[:1] != ["pgbench"] else (), 1):
             require_utf8(word, of=f"Argument {number} of the command")
+        for sentence in features.left_out():
+            output.warning(sentence, "docs/adding.md says what a feature declares.")
         result = pgdyno.main(arguments, prog_name="pgdyno", standalone_mode=False)
         return _after_signal(result) if isinstance(result, int) else 0
     except click.UsageError as error:

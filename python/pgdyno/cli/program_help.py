@@ -12,7 +12,8 @@ def own_defaults() -> str:
 
 def type_targets() -> str:
     """Return a target of a transaction type of each program: "TYPE.p90=5s with PROGRAM"."""
-    return ", ".join(f"{words.target} with {name}" for name, words in PROGRAM_WORDS.items())
+    targets = [f"{words.target} with {name}" for name, words in PROGRAM_WORDS.items()]
+    return ", ".join(targets) or "TYPE.p90=5s"
 
 
 def clients_by_size() -> str:

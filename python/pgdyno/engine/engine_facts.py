@@ -13,6 +13,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple, TypeVar
 
 from pgdyno.errors import SpecError
+from pgdyno.feature import features
 
 FILE = "engine_facts.json"
 
@@ -89,9 +90,12 @@ class EngineFacts(NamedTuple):
 
 @cache
 def engine_facts() -> EngineFacts:
-    """Return the facts of the engine of this release."""
+    """Return the facts of this release's engine, without programs whose feature is not here."""
     text = files("pgdyno.engine").joinpath(FILE).read_text(encoding="utf-8")
-    return facts_of(json.loads(text))
+    facts = facts_of(json.loads(text))
+    native = {name for feature in features() for name in feature.programs}
+    here = [made for made in facts.builtins if not made.is_native or made.name in native]
+    return facts._replace(builtins=tuple(here))
 
 
 def facts_of(document: Mapping[str, Any]) -> EngineFacts:

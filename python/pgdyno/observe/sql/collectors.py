@@ -51,12 +51,13 @@ SQL_COLLECTORS: tuple[type[SqlCollector], ...] = (
 def of_scope(scope: Scope, source: ServerSource, kinds: Collection[str] = ()) -> list[Collector]:
     """Return the collectors of one scope: "server", or "database" for the load's database.
 
-    Args: kinds, the features that know more about this kind of server (`server.nodes.kinds_of`).
+    Args: kinds, the features whose extension the database has (`server.nodes.kinds_of`). A feature
+    without an extension is asked everywhere.
     """
     more = (
         collector
         for feature in features()
-        if feature.name in kinds and "sql_collectors" in feature.parts
+        if "sql_collectors" in feature.parts and (not feature.extension or feature.name in kinds)
         for collector in feature.part("sql_collectors")
     )
     made = [
