@@ -25,6 +25,7 @@ from tests.features.watch.incidents import (
 from tests.features.watch.strangers import loop
 from tests.fixtures.clusters import make_cluster, new_database, run_sql, scalar
 from tests.fixtures.command import Command, server_options
+from tests.fixtures.standby import Standby
 
 from pgdyno.features.watch.segments import document_again
 from pgdyno.server.scratch import ScratchCluster
@@ -278,6 +279,23 @@ def test_the_step_for_a_partitioned_table_can_be_carried_out(shop: Target) -> No
     assert scalar(shop, "SELECT count(*) FROM pg_index WHERE NOT indisvalid") == 0
     with busy(shop, "web", lambda worker, turn: worker.execute(statement, [turn % 5000])):
         assert documents(shop, 2) == []
+
+
+def test_a_step_that_a_standby_refuses_is_for_the_primary(
+    counting: ScratchCluster, shop: Target, tmp_path: Path
+) -> None:
+    for name in ("max_connections", "max_prepared_transactions", "shared_preload_libraries"):
+        value = scalar(shop, f"SHOW {name}")
+        run_sql(shop, f"ALTER SYSTEM SET {name} = {value}")
+    with Standby(counting) as standby:
+        run_sql(shop, "ALTER SYSTEM RESET synchronous_standby_names")
+        run_sql(shop, "SELECT pg_reload_conf()")
+        target = standby.target.with_database(shop.database)
+        statement = "SELECT * FROM orders WHERE customer = %s"
+        with busy(target, "web", lambda worker, turn: worker.execute(statement, [turn % 1000])):
+            listed, _ = findings(target, tmp_path, 4)
+    step = of_kind(listed, "index missing")["next_step"]
+    assert step.startswith("on the primary: CREATE INDEX CONCURRENTLY ON orders")
 
 
 def test_a_healthy_server_under_load_has_no_finding(counting: ScratchCluster, shop: Target) -> None:

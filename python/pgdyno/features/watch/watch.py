@@ -147,6 +147,7 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
         known = replace(
             known_statements(request.target, evidence, before, after),
             wal_free_bytes=_wal_free_bytes(examination.facts.data_folder),
+            is_standby=_is_standby(examination),
         )
         findings = all_findings(evidence, known)
         document = document_of(
@@ -209,6 +210,11 @@ def _wal_free_bytes(data_folder: Path | None) -> int | None:
         return free_bytes((data_folder / "pg_wal").resolve())
     except OSError:
         return None
+
+
+def _is_standby(examination: Examination) -> bool:
+    server = examination.facts.server
+    return bool(server is not None and server.answers.get("identity", ("", False))[1])
 
 
 def _loop(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -30,6 +31,8 @@ from pgdyno.quantities import seconds
 
 # Counters need two samples, of which some have 10 s between them.
 _FIRST_S = 12.0
+# A setting of the system is that of each server.
+_WRITING = re.compile(r"(?<!\()\b(CREATE (?!EXT)|VACUUM|ANALYZE|REINDEX|DROP|ALTER (?!SYSTEM))")
 
 RULES: tuple[Callable[[IncidentEvidence], Iterator[IncidentFinding]], ...] = (
     server_rules.hidden_sessions,
@@ -88,7 +91,16 @@ def all_findings(
         findings += server_rules.spills(evidence, known)
         of_statements = list(_of_statements(evidence, known))
         findings += _with_waits(of_statements, list(wait_rules.waits(evidence, known)))
+        if known.is_standby:
+            findings = [_on_primary(finding) for finding in findings]
         return in_order(_since(finding, evidence) for finding in findings)
+
+
+def _on_primary(finding: IncidentFinding) -> IncidentFinding:
+    """Return the finding with the place where its step works: a standby writes nothing."""
+    if not _WRITING.search(finding.next_step):
+        return finding
+    return replace(finding, next_step=f"on the primary: {finding.next_step}")
 
 
 def _with_waits(

@@ -53,6 +53,7 @@ class KnownStatements:
     facts: Mapping[int, StatementFacts] = field(default_factory=dict)
     counts_statements: bool | None = None
     wal_free_bytes: int | None = None
+    is_standby: bool = False
 
 
 def worth_asking(evidence: IncidentEvidence) -> list[int]:
