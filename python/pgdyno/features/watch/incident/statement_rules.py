@@ -202,7 +202,7 @@ def _in_vain(
     what = "rows" if is_whole else "index entries"
     # What is summed is not counted: the planner's estimate remains.
     needed = f"{counts['rows']:,.0f}"
-    if facts.parts.sums:
+    if facts.parts.sums and reason.needed_count != counts["rows"]:
         needed = f"about {plain(max(reason.needed_count, 0), 1)} that it sums (estimate)"
     reads = f"reads {read:,.0f} {what} of {table.name} for {needed}"
     return IncidentFinding(
