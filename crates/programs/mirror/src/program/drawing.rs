@@ -96,13 +96,14 @@ impl Stock {
 
     /// Keep what a transaction has sent for others, and what it has sent and read of rows.
     pub(super) fn see(&self, template: &Template, slots: &Slots) {
-        for (step, turns) in template.steps.iter().zip(&slots.turns) {
+        for (number, (step, turns)) in template.steps.iter().zip(&slots.turns).enumerate() {
             for &(slot, queue) in step.sends.iter().filter(|_| *turns > 0) {
                 for value in slots.all(Seen { slot, is_returned: false }) {
                     value.0.into_iter().for_each(|value| self.give(queue, value.into()));
                 }
             }
-            for sight in step.sights.iter().filter(|_| *turns > 0) {
+            let is_there = *turns > 0 && !slots.missing.contains(&number);
+            for sight in step.sights.iter().filter(|_| is_there) {
                 let key: Vec<_> = sight.key.iter().map(|own| slots.all(*own)).collect();
                 let values = sight.value.map(|own| slots.all(own));
                 let lists = || key.iter().chain(&values);

@@ -18,6 +18,8 @@ pub(super) struct Slots {
     pub(super) turns: Vec<u64>,
     /// Returned values for other transactions, each with the place of its queue.
     pub(super) given: Vec<(usize, Box<[u8]>)>,
+    /// Steps with a turn that changed no row.
+    pub(super) missing: Vec<usize>,
     derived: Vec<u8>,
 }
 
@@ -48,6 +50,7 @@ impl Slots {
         self.turns.clear();
         self.turns.resize(steps, 0);
         self.given.clear();
+        self.missing.clear();
     }
 
     /// Return the value of a slot in this turn; `None` if it has nothing. If the slot was written

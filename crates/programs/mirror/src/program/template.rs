@@ -74,7 +74,9 @@ pub(super) fn plan(
     }
     kind.unread = (0..kind.statements.len())
         .filter(|&place| {
-            let is_unread = |step: &Step| step.returns.is_empty() && step.gives.is_empty();
+            let is_unread = |step: &Step| {
+                step.returns.is_empty() && step.gives.is_empty() && step.sights.is_empty()
+            };
             steps.iter().all(|step| step.statement != place || is_unread(step))
         })
         .collect();

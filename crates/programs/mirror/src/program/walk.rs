@@ -158,7 +158,16 @@ impl Run {
             value.is_some()
         });
         let is_read = !step.returns.is_empty() || !step.gives.is_empty();
-        let read = |rows: &mut Rows| if is_read { keep(step, rows, slots) } else { Ok(()) };
+        let read = |rows: &mut Rows| match is_read {
+            true => keep(step, rows, slots),
+            // A change that finds no row says nothing of the row.
+            false if !step.sights.is_empty() => {
+                let is_there = rows.count()? > 0;
+                slots.missing.extend((!is_there).then_some(number));
+                Ok(())
+            }
+            false => Ok(()),
+        };
         session.pipeline().send(read).await?;
         Ok(true)
     }
