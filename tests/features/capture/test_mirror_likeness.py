@@ -131,6 +131,28 @@ def test_counters_of_other_calls_than_those_of_the_log_say_less(
     assert verdicts(likeness) == {"UPDATE t": verdict}
 
 
+@pytest.mark.parametrize(
+    ("seen", "copied", "is_alike"),
+    [
+        (1_000, 5_900, True),
+        (1_000, 6_400, False),
+        (20, 130, True),  # 100 are expected, and chance may explain half of them
+        (20, 170, False),
+        (1, 9, True),
+        (1, 30, False),
+    ],
+)
+def test_few_calls_may_differ_by_chance_but_never_by_more_than_half(
+    seen: int, copied: int, is_alike: bool
+) -> None:
+    rare, often = row("UPDATE t", calls=float(seen)), row("SELECT 1", calls=10_000.0)
+    calls = {"SELECT 1": 50_000.0, "UPDATE t": float(copied)}
+    seen_there = replace(SEEN, calls=calls, counters=None)
+    likeness = likeness_of({**SOURCE, "statements": [rare, often]}, seen_there)
+    reasons = {own.text: own.reason for own in likeness.statements}
+    assert ("calls, not" not in reasons["UPDATE t"]) is is_alike, reasons
+
+
 def test_another_mix_of_calls_is_not_alike() -> None:
     calls = {"SELECT 1": 5_000.0, "UPDATE t": 2_000.0}
     likeness = likeness_of(SOURCE, replace(SEEN, calls=calls, counters=None))

@@ -22,8 +22,9 @@ RATIO_LIMIT, ROWS_LIMIT, BLOCKS_LIMIT = 0.25, 1.0, 2.0
 # Less than a row a call is compared, too: a search that finds nothing is not alike.
 _FEW_ROWS, _ROWS_SHARE, _ROWS_SLACK = 2.0, 0.5, 0.05
 FAILED_MAX = 0.01
-# With so few expected calls, none at all is chance.
-_CALLS_MIN = 5.0
+# With so few expected calls, none at all is chance. Of more, chance may explain this share: what
+# the source hardly shows is not alike because nobody can tell.
+_CALLS_MIN, _CALLS_SHARE = 5.0, 0.5
 # A load with less of the source's time in statements that are alike is doubted.
 ALIKE_MIN = 0.9
 
@@ -424,7 +425,8 @@ def _differences(source: CallWork, copy: CallWork, expected: float) -> Iterator[
         yield f"{percent(copy.failures / copy.calls)} of its calls fail"
     # Few calls vary by chance, on both sides: those of the source are scaled to the copy's pace.
     pace = expected / max(source.calls, 1.0)
-    limit = max(RATIO_LIMIT * expected, 3 * math.sqrt(expected * (1 + pace)))
+    chance = 3 * math.sqrt(expected * (1 + pace))
+    limit = max(RATIO_LIMIT * expected, min(chance, max(_CALLS_MIN, _CALLS_SHARE * expected)))
     if expected and abs(copy.calls - expected) > limit:
         yield f"{plain(copy.calls)} calls, not {plain(expected)}"
     if source.rows is not None and copy.rows is not None:
