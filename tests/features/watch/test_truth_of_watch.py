@@ -172,5 +172,5 @@ def test_a_watch_does_not_count_parallel_workers_as_transactions(
     else:
         assert document["tps"] > 1.5 * truth
         assert document["tps_counts_parallel_workers"]
-        assert "at most" in document["sentence"]
+        assert "at most" in text_of(document), text_of(document)
     run_sql(counting.target, "DROP TABLE scanned")
