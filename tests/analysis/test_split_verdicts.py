@@ -11,10 +11,10 @@ from pgdyno.analysis.split_verdicts import why_withheld
 @pytest.mark.parametrize(
     ("answer_ms", "rest_ms", "overlap_ratio", "words"),
     [
-        (68.0, 54.9, 0.5, "no part explains 81 % of the difference"),
+        (68.0, 54.9, 0.5, "no measured part is the reason for 81 % of the difference"),
         (40.0, -47.0, 0.5, "the measured parts exceed the difference by 118 %"),
         (-40.0, 47.0, 0.5, "the measured parts exceed the difference by 118 %"),
-        (-68.0, -54.9, 0.5, "no part explains 81 % of the difference"),
+        (-68.0, -54.9, 0.5, "no measured part is the reason for 81 % of the difference"),
         (68.0, 10.0, 0.5, ""),
         (-40.0, 10.0, 0.5, ""),
         (100.0, -20.0, 0.15, "the measured parts exceed the difference by 20 %"),

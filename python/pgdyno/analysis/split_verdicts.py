@@ -44,7 +44,7 @@ def why_withheld(
         return f"the part of the {what} that is not known is larger than the {what}"
     if ratio < 0:
         return f"the measured parts exceed the {what} by {percent(-ratio)}"
-    return f"no part explains {percent(ratio)} of the {what}"
+    return f"no measured part is the reason for {percent(ratio)} of the {what}"
 
 
 def why_mean_withheld(where: WhereTheTimeGoes) -> str:

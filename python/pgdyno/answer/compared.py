@@ -397,7 +397,7 @@ class Compared:
             return None, ""
         for name, split in ((reference.name, a), (variant.name, b)):
             if why_not := why_mean_withheld(split):
-                return None, f"of {name}, {why_not}"
+                return None, f"{why_not} of {name}"
         apart = difference(a, b)
         why_not = why_withheld("difference", apart.latency_ms.value, apart.residual_ms)
         return (None, why_not) if why_not else (apart, "")
