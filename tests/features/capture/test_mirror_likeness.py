@@ -374,3 +374,20 @@ def test_texts_that_differ_in_a_constant_share_what_the_server_counts() -> None:
     assert counted is not None
     assert all(counted[text]["is_counted"] for text in texts)
     assert [counted[text]["rows"] / counted[text]["calls"] for text in texts] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("often", "blocks", "is_advised"), [(4, 9_000.0, True), (1, 9_000.0, False)]
+)
+def test_larger_tables_of_a_faster_copy_have_their_own_step(
+    often: float, blocks: float, is_advised: bool
+) -> None:
+    texts = ("SELECT 1", "UPDATE t")
+    counted = {name: often * value for name, value in COUNTED.items()}
+    larger = {**counted, "hit_blocks": blocks}
+    seen = replace(SEEN, calls=dict.fromkeys(texts, often * COUNTED["calls"]))
+    likeness = likeness_of(
+        SOURCE, replace(seen, counters=dict(zip(texts, (counted, larger), strict=True)))
+    )
+    [doubt] = ANSWER.doubts(likeness)
+    assert ("--rate 1x" in doubt.hint) is is_advised, doubt

@@ -7,6 +7,7 @@ source did is in the run (`source` in server.json); what the copy did is counted
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,8 +24,12 @@ from pgdyno.features.capture.mirror.findings import (
     summed,
 )
 from pgdyno.loop.load_numbers import LoadNumbers, statement_findings
+from pgdyno.quantities import plain
 from pgdyno.redaction import redacted
 from pgdyno.store.stored_run import StoredRun
+
+# So many times the calls of the source make tables grow visibly more.
+_MANY_CALLS = 1.5
 
 
 class MirrorAnswer(OwnAnswer):
@@ -56,12 +61,25 @@ class MirrorAnswer(OwnAnswer):
                 "not_alike",
                 "doubt",
                 f"The load differs from its source: {likeness.sentence}.",
-                "the table of likeness has both sides; docs/own-workload.md explains it",
+                _next_step(likeness),
             )
 
     def judged_texts(self, likeness: Likeness) -> frozenset[str]:
         """Return the statements that are alike: a comparison judges no others."""
         return likeness.alike_texts
+
+
+def _next_step(likeness: Likeness) -> str:
+    """Return what may make a load more alike."""
+    calls = [(row.source.calls, row.copy.calls) for row in likeness.statements]
+    times = math.fsum(copy for _, copy in calls) / max(math.fsum(own for own, _ in calls), 1.0)
+    is_larger = any("blocks a call" in row.reason for row in likeness.statements)
+    if is_larger and times > _MANY_CALLS:
+        return (
+            f"the copy had {plain(times)} times the calls of the source, so its tables grew more:"
+            " --rate 1x, and -T no longer than the capture"
+        )
+    return "the table of likeness has both sides; docs/own-workload.md explains it"
 
 
 ANSWER = MirrorAnswer()
