@@ -167,7 +167,6 @@ def full_cores(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[I
     is_alone = len({application for (_, application, _) in evidence.seen("senders")}) < 2
     if busy_ratio < _BUSY_RATIO or is_alone:
         return
-
     on_cpu: Counter[tuple[str, str]] = Counter()
     queries: dict[tuple[str, str], Counter[int]] = {}
     for query, events in list(evidence.tally.total.by_statement.items()):

@@ -64,8 +64,15 @@ def read_whole(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[I
 
 
 def _is_named(evidence: IncidentEvidence, known: KnownStatements, seen: SeenRows) -> bool:
-    """Return whether a statement with much time names a table, or may: its text is cut."""
+    """Return whether a statement names a table and explains its scans, or may: its text is cut.
+
+    A statement explains them with much time, or with half as many calls.
+    """
     name = re.compile(rf"\b{re.escape(str(seen.last['table']))}\b")
+    for query, text in known.texts.items():
+        counts = counts_of(evidence, query) if name.search(text) else None
+        if counts is not None and counts["calls"] >= seen.grown("seq_scans") / 2:
+            return True
     texts = [known.texts.get(query, "") for query in worth_asking(evidence)]
     if known.counts_statements and not any(texts):
         return True
