@@ -201,6 +201,8 @@ BY_TEST: dict[str | tuple[str, str], str] = {
     ("export", "raw"): "tests/store/test_export.py::test_a_text_in_csv_is_no_formula",
     ("undo", "confirm"): "tests/measure/test_foreign_results.py"
     "::test_a_journal_of_somebody_else_executes_nothing_without_confirmation",
+    ("tune", "conf_to"): "tests/features/tune/test_formulas_after_a_tuning.py"
+    "::test_a_tuning_without_a_proof_still_names_values_and_says_that_they_are_not_proved",
     **{(verb, "scratch"): _SCRATCH for verb in LOADS},
     "password_command": _PASSWORD,
     "hosts": "tests/features/hosts/test_local_hosts.py"

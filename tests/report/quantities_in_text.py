@@ -168,13 +168,15 @@ def tuned_problems(text: str, document: Document) -> Iterator[str]:
     word = METRIC_WORDS[document["metric"]]
     for place, setting in enumerate(document["settings"]):
         truth = in_document(document, f"settings.{place}.ratio")
-        after = text.partition(f"{setting['name']}  {setting['old']} -> {setting['new']}  ")[2]
+        head = f"{setting['name']} = {setting['new']}, was {setting['old']}: "
+        after = " ".join(text.partition(head)[2].split())
         assert after, setting
-        assert after.startswith("not measured alone") == (truth is None)
-        if truth is not None:
-            yield from problems(setting["name"], after.removeprefix(word).partition("\n")[0], truth)
+        alone = re.match(rf"alone: {word} {CHANGE}", after)
+        assert (alone is None) == (truth is None)
+        if alone is not None:
+            yield from problems(setting["name"], alone[1], truth)
         for code in (document["conf"], document["apply"]):
-            change = re.search(rf"was {re.escape(setting['old'])}; {word} {CHANGE}", code)
+            change = re.search(rf"was {re.escape(setting['old'])}; .*alone: {word} {CHANGE}", code)
             assert (change is None) == (truth is None)
             if change is not None:
                 yield from problems(setting["name"], change[1], truth)

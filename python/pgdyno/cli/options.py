@@ -216,8 +216,8 @@ conf_option = table(
     """
     Answer
     --conf (conf_to) [FILE] *
-        Print the proposed values as a postgresql.conf to apply, with how to undo it; with FILE,
-        write it to FILE and print text.
+        Print the values as a postgresql.conf that can be undone; with FILE, write it to FILE and
+        print text.
     """,
     conf_to=_FORM,
 )

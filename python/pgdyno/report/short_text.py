@@ -55,6 +55,7 @@ _IMPORTANT = {
     "variants": (7, 9),
     "top of": (5, 1 + _PARTS_SHOWN),
     "by statement": (1, 4),
+    "setting": (2, 2),
     "CAVEAT": (9, 3),
     "statement": (5, 2),
     "time": (5, 2),

@@ -17,14 +17,14 @@ const SETTINGS: &str = "select set_config(name, wanted, false) from pg_settings 
      as asked(asked_name, wanted) on asked_name = name";
 
 /// The first statement of a session. What the database or the role sets gets its built-in value,
-/// except costs, sizes, limits of time, and what decides where and how rows are kept: with
+/// except costs, sizes, limits of time, the path, and what decides where and how rows are kept: with
 /// geqo_pool_size = 2147483647, joins would end with an error.
 const BUILT_IN: &str = "select pg_catalog.set_config(name, boot_val, false) from \
      pg_catalog.pg_settings where context operator(pg_catalog.=) 'user' and source \
      operator(pg_catalog.=) any \
      ('{global,database,user,\"database user\"}'::pg_catalog.text[]) and vartype \
      operator(pg_catalog.<>) 'real' and unit is null and name operator(pg_catalog.!~) \
-     '^(default|max_parallel|vacuum|temp|local)_|^synchronous_c|io_concurrency$|[.]'";
+     '^(default|max_parallel|vacuum|temp|local)_|^synchronous_c|^search_path$|io_concurrency$|[.]'";
 
 /// If the client is killed, its session ends within a second and does not first build its index.
 const CHECK_CLIENT: &str = "set client_connection_check_interval = '1s'";

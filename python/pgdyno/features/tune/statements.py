@@ -67,9 +67,12 @@ def alter_system(every: Sequence[Proposed]) -> str:
         else:
             lines.append(f"ALTER SYSTEM SET {proposed.name} = {quoted(proposed.value)};")
     names = [proposed.name for proposed in every if not _is_by_hand(proposed)]
-    undo = " ".join(f"ALTER SYSTEM RESET {name};" for name in names)
     reload = "SELECT pg_catalog.pg_reload_conf();"
-    return "\n".join([*lines, reload, *([f"-- undo: {undo} {reload}"] if names else [])])
+    undo = [*(f"ALTER SYSTEM RESET {name};" for name in names), reload]
+    # No line ends within a statement.
+    whole = " ".join(statement.replace(" ", "\0") for statement in undo)
+    undone = [line.replace("\0", " ") for line in _comment("-- undo:", whole)]
+    return "\n".join([*lines, reload, *(undone if names else [])])
 
 
 def restart_words(every: Iterable[Proposed]) -> str:
@@ -93,4 +96,7 @@ def _is_by_hand(proposed: Proposed) -> bool:
 
 def _comment(mark: str, said: str) -> Iterator[str]:
     words = " ".join(said.split())
-    yield from (f"{mark} {line}" for line in textwrap.wrap(words, _COLUMNS, break_on_hyphens=False))
+    yield from (
+        f"{mark} {line}"
+        for line in textwrap.wrap(words, _COLUMNS + 3 - len(mark), break_on_hyphens=False)
+    )

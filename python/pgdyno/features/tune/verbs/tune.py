@@ -75,7 +75,7 @@ _EVIDENCE_NS = 10_000_000_000
         every candidate must keep. A target of one transaction type, such as {type_targets()}, is
         always a limit.
     --budget TIME =30min *
-        Time from the command to the answer, with creating and loading (default 30min).
+        Longest time until the answer (default 30min).
     --apply  Apply proved settings to your own server; undo RESULT restores.
     """,
 )
