@@ -118,12 +118,12 @@ def _variant_problems(row: str, variant: Document, metric: str) -> Iterator[str]
 
 
 def _cell_problems(lines: list[str], document: Document) -> Iterator[str]:
-    """Check the grid of a factorial whose last factor is in the columns."""
+    """Check the grid of a factorial, one of whose factors is in the columns."""
     rows = [re.split(r"  +", line.strip()) for line in lines]
-    named = {variant["name"]: variant for variant in document["variants"]}
+    named = {frozenset(variant["name"].split(", ")): variant for variant in document["variants"]}
     for name, *cells in rows[1:]:
         for head, cell in zip(rows[0][1:], cells, strict=True):
-            variant = named[f"{name}, {head.partition('=')[2]}"]
+            variant = named[frozenset([*name.split(", "), head.partition("=")[2]])]
             yield from problems("cell", cell, in_document(variant, f"metrics.{document['metric']}"))
 
 

@@ -40,6 +40,7 @@ from pgdyno.report.blocks import (
 from pgdyno.report.compare_blocks import compare_sections, verdict_of
 from pgdyno.report.compare_documents import proof_body
 from pgdyno.report.numbers import estimate_text
+from pgdyno.report.own import own_of_cells
 from pgdyno.report.words import loss_words
 from pgdyno.spec.designs import METRIC_WORDS
 
@@ -109,7 +110,9 @@ def _blocks(findings: ExperimentFindings, tuned: TuneFindings) -> Iterator[Block
     yield from _changed(tuned)
     contrasts = findings.compare.contrasts if findings.compare is not None else ()
     place = "contrasts.{}".format
-    # Without a proof there is no second variant to compare with yours.
+    if not contrasts and (own := own_of_cells(findings)) is not None:
+        # Without a proof there is no second variant to compare with yours.
+        yield own
     sections = compare_sections(findings, lambda of: place(contrasts.index(of)))
     for section in sections if contrasts else ():
         # The text has the proposed settings, so it has no list of variants, and nothing that
