@@ -17,8 +17,8 @@ const SETTINGS: &str = "select set_config(name, wanted, false) from pg_settings 
      as asked(asked_name, wanted) on asked_name = name";
 
 /// The first statement of a session. What the database or the role sets gets its built-in value,
-/// except costs, sizes, limits of time, the path, and what decides where and how rows are kept: with
-/// geqo_pool_size = 2147483647, joins would end with an error.
+/// except costs, sizes, limits of time, the path, and what decides where and how rows are kept:
+/// with geqo_pool_size = 2147483647, joins would end with an error.
 const BUILT_IN: &str = "select pg_catalog.set_config(name, boot_val, false) from \
      pg_catalog.pg_settings where context operator(pg_catalog.=) 'user' and source \
      operator(pg_catalog.=) any \

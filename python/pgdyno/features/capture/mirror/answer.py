@@ -28,7 +28,7 @@ from pgdyno.quantities import plain
 from pgdyno.redaction import redacted
 from pgdyno.store.stored_run import StoredRun
 
-# So many times the calls of the source make tables grow visibly more.
+# With this number of calls for one of the source, tables grow visibly more.
 _MANY_CALLS = 1.5
 
 
