@@ -56,8 +56,8 @@ def in_units(text: str, rule: SettingRule) -> float | None:
     """Return the number in a text such as "1.5GB" in units of the rule, None for other texts.
 
     Source: parse_int, parse_real and convert_to_base_unit of guc.c. "010" is octal and "0x10"
-    hexadecimal for an integer; a fraction is rounded to the next smaller unit, an integer to a
-    whole number of its own unit.
+    hexadecimal for an integer; a fraction is rounded to the next smaller unit, an integer to
+    a whole number of the unit of the setting.
     Limits: not checked against the limits of the rule.
     """
     is_integer = rule.vartype == "integer"
