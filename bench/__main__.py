@@ -24,7 +24,7 @@ from pgdyno.errors import InterruptedByUser, PgdynoError
 from pgdyno.measure.jobs import threads_for
 from pgdyno.process import signals
 from pgdyno.server.find import Binaries, find, installed
-from pgdyno.server.scratch import ScratchCluster, ScratchRequest
+from pgdyno.server.scratch.cluster import ScratchCluster, ScratchRequest
 
 HEAD = f"{'row':<58} {'ratio (95 % interval)':<28} {'aim':<14} verdict"
 

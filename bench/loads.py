@@ -35,7 +35,7 @@ from pgdyno.engine.records import Failure, Hello, Summary, parse_record
 from pgdyno.measure.loading import Loading, load_dataset, load_scratch
 from pgdyno.measure.run_progress import RunProgress
 from pgdyno.server.find import Binaries
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 from pgdyno.spec.dataset import PgbenchDataset
 

@@ -32,7 +32,7 @@ from bench.steady import SteadyLoad
 from bench.yardsticks import NullServer
 from pgdyno.engine.executable import engine_path
 from pgdyno.process import signals
-from pgdyno.server.scratch import ScratchCluster, ScratchRequest
+from pgdyno.server.scratch.cluster import ScratchCluster, ScratchRequest
 from pgdyno.server.target import Target
 from pgdyno.store.experiment import Store
 

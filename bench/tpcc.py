@@ -18,7 +18,7 @@ from pgdyno.engine.job import (
     ScriptSource,
 )
 from pgdyno.server.connect import connect
-from pgdyno.server.dataset_kinds import KINDS
+from pgdyno.server.dataset.kinds import KINDS
 from pgdyno.server.find import Binaries
 from pgdyno.server.target import Target
 

@@ -20,7 +20,7 @@ from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.observe.sql.waits import OWN_PREFIX
 from pgdyno.process import signals
 from pgdyno.server.connect import connect
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.store.run_writer import RunWriter
 
 # The share of one core that all collectors and their backends may take together.

@@ -41,7 +41,7 @@ SLOTS: Mapping[str, str] = {
 }
 """What the core asks features for: the name of the slot, and the type of what fills it."""
 TABLES: Mapping[str, str] = {
-    "dataset_kinds": "kind -> server.dataset_kind.DatasetKind",
+    "dataset_kinds": "kind -> server.dataset.kind.DatasetKind",
     "design_models": "kind -> spec.designs.DesignSpec: the table [design] of a spec",
     "designs": "kind -> designs.Kind: planner, answer and forms of a design",
     "init_kinds": "kind of dataset -> cli.init_kind.InitKind: what only its `init` needs",

@@ -16,7 +16,7 @@ from bench.steady import SteadyLoad
 from bench import loads, scheduling
 from pgdyno.process import child, signals
 from pgdyno.server.find import Binaries
-from pgdyno.server.scratch import ScratchCluster, ScratchRequest
+from pgdyno.server.scratch.cluster import ScratchCluster, ScratchRequest
 
 # The share of one core that a capture and its backend may take. On two cores this is 1 % of tps.
 REACH_CORE_RATIO = 0.02

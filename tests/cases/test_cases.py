@@ -23,7 +23,7 @@ from pgdyno.errors import SpecError
 from pgdyno.features.doctor.check_facts import CheckFacts
 from pgdyno.features.tune.server_settings import read_file
 from pgdyno.server.find import find
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 CORPUS = Path(__file__).parent / "corpus"

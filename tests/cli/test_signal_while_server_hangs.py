@@ -20,7 +20,7 @@ from pgdyno.process import signals
 from pgdyno.process.child import descendants
 from pgdyno.server import system_settings
 from pgdyno.server.connect import Connection, connect
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 # The promise. A busy machine makes the end later: time on a core and time that waits for a core

@@ -16,7 +16,7 @@ from pgdyno.cli.kind_help import kind_help
 from pgdyno.cli.main import VERBS
 from pgdyno.cli.option_table import lines_of
 from pgdyno.programs.registry import PROGRAM_WORDS, programs
-from pgdyno.server.dataset_kinds import KINDS
+from pgdyno.server.dataset.kinds import KINDS
 from pgdyno.spec.base import Spec
 
 HEAVY = {

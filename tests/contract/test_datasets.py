@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from tests.fixtures.contract import complaints
 
 from pgdyno.measure.loading import Loading
-from pgdyno.server.dataset_kinds import KINDS
+from pgdyno.server.dataset.kinds import KINDS
 from pgdyno.spec.dataset import (
     Dataset,
     LedgerDataset,

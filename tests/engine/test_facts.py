@@ -10,7 +10,7 @@ from tests.fixtures.engine_process import Engine
 
 from pgdyno.engine.engine_facts import engine_facts, facts_of
 from pgdyno.errors import SpecError
-from pgdyno.server.dataset_kinds import KINDS
+from pgdyno.server.dataset.kinds import KINDS
 
 
 def plain(value: Any) -> Any:

@@ -16,7 +16,7 @@ from tests.fixtures.command import Command, eventually, server_options
 from tests.fixtures.poolers import Pooler
 from tests.fixtures.small_disks import file_system
 
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg

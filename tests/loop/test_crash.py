@@ -10,7 +10,7 @@ from tests.fixtures import needs
 from tests.fixtures.command import Command
 from tests.loop.test_bad_luck import KILL, SCRATCH, SHORT, one_script
 
-from pgdyno.server.postmaster import last_words
+from pgdyno.server.scratch.postmaster import last_words
 
 LOG = """\
 2026-11-21 02:00:00.000 UTC [10] LOG:  starting PostgreSQL 15.18

@@ -14,7 +14,7 @@ import pytest
 from tests.fixtures.command import Command, server_options
 
 from pgdyno.process.processes import ProcessIdentity
-from pgdyno.server.leftovers import sweep_leftovers
+from pgdyno.server.scratch.leftovers import sweep_leftovers
 from pgdyno.server.target import Target
 from pgdyno.store import seal
 from pgdyno.store.audit import AUDIT, is_foreign

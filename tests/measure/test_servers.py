@@ -23,7 +23,7 @@ from pgdyno.measure.under_test import LentCluster, UnderTest
 from pgdyno.observe.totals import totals_between
 from pgdyno.server.connect import connect
 from pgdyno.server.conninfo import resolve
-from pgdyno.server.pgbouncer import PoolerProgram
+from pgdyno.server.scratch.pgbouncer import PoolerProgram
 from pgdyno.server.target import Target
 from pgdyno.spec.experiment import (
     BenchDesign,

@@ -13,7 +13,7 @@ from tests.measure.test_servers import Open, open_servers, show
 
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.server.conninfo import resolve
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.spec.designs import MatrixDesign
 from pgdyno.spec.experiment import ExistingDataset, Experiment, Script, Server, Workload
 from pgdyno.spec.variant_text import variant_from

@@ -10,7 +10,7 @@ import pytest
 from tests.fixtures.clusters import Make, run_sql, scalar
 from tests.fixtures.command import Command, server_options
 
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 from pgdyno.store.experiment import Store
 

@@ -12,7 +12,7 @@ from tests.fixtures.command import Command, eventually
 from tests.fixtures.moments import SEEDS, moment_s
 from tests.measure.test_undo import ENTRIES, admin, compared, theirs
 
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 
 __all__ = ["theirs"]
 pytestmark = pytest.mark.pg

@@ -13,7 +13,7 @@ from tests.fixtures.line import Line
 from tests.fixtures.poolers import Pooler
 from tests.fixtures.stillness import Document, on_a_machine_that_runs
 
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 from pgdyno.store.experiment import Store
 from pgdyno.store.stored_run import StoredRun

@@ -8,7 +8,7 @@ from tests.fixtures.clusters import connection, run_sql
 from pgdyno.clock import ClockPair, read_pair
 from pgdyno.observe.round_trips import measure
 from pgdyno.observe.settings_seen import SettingChange, changes, read_settings_seen
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 

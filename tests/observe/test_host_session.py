@@ -22,7 +22,7 @@ from pgdyno.observe.remote.host_session import (
     shell_command,
     ssh_command,
 )
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 
 SECOND_NS = 1_000_000_000
 BUSYBOX = pytest.param("busybox sh", marks=pytest.mark.takes("busybox"))

@@ -14,7 +14,7 @@ from pgdyno.observe.collector import Collector, NotMeasurable, Row
 from pgdyno.observe.log.collector import LogCollector
 from pgdyno.observe.session import ServerSession
 from pgdyno.server.connect import connect
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 
 
 class TestLog(CollectorContract):

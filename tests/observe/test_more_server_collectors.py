@@ -26,7 +26,7 @@ from pgdyno.observe.sql.sessions import LocksCollector, ProgressCollector
 from pgdyno.observe.sql.statements import StatementsCollector
 from pgdyno.observe.sql.wal import ArchiverCollector
 from pgdyno.server.connect import connect
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 

@@ -22,7 +22,7 @@ from pgdyno.observe.collector_thread import LATE_NS
 from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.observe.session import ServerSession
 from pgdyno.server.connect import connect
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE %s"

@@ -17,7 +17,7 @@ from pgdyno.clock import read_pair
 from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.observe.remote.host_session import shell_command, ssh_command
 from pgdyno.server.connect import connect
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 
 HOST_TABLES = {"cpu", "memory", "paging", "disk", "scheduler", "tcp", "backends", "process_usage"}
 

@@ -25,7 +25,7 @@ from pgdyno.observe.pooler.pools import (
     traffic_row,
 )
 from pgdyno.server.connect import connect
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 
 
 @pytest.fixture

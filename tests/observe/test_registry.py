@@ -18,7 +18,7 @@ from pgdyno.observe.host.collectors import LOAD_COLLECTORS
 from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql import collectors
 from pgdyno.observe.sql.sql_collector import ServerSource, SqlCollector
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 
 __all__ = ["session"]
 

@@ -29,7 +29,7 @@ from pgdyno.observe.sql.sql_collector import SqlCollector, pick
 from pgdyno.observe.sql.waits import UNSEEN, WaitSampler
 from pgdyno.observe.sql.wal import ArchiverCollector, CheckpointerCollector, WalCollector
 from pgdyno.server.connect import connect
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.session_start import AT_ONCE
 from pgdyno.server.target import Target
 

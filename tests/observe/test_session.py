@@ -12,7 +12,7 @@ from tests.observe.test_server_collectors import open_session
 
 from pgdyno.observe.session import PoolerInThePath, ServerSession
 from pgdyno.server.connect import connect
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 
 
 def test_an_observing_session_cannot_write_and_is_bounded_in_time(

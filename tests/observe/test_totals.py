@@ -8,7 +8,7 @@ from tests.observe.test_server_collectors import LOAD, load_connection
 
 from pgdyno.observe.totals import Totals, read_totals, totals_between
 from pgdyno.server.connect import connect
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 

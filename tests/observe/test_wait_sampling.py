@@ -16,7 +16,7 @@ from tests.observe.test_server_collectors import LOAD, open_session, sample_unti
 from pgdyno.observe.collector import Collector, NotMeasurable
 from pgdyno.observe.sql.statements import WaitSamplingCollector
 from pgdyno.observe.sql.waits import WaitSampler
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 
 pytestmark = pytest.mark.pg
 

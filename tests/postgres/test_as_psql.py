@@ -15,7 +15,7 @@ from pgdyno.errors import PgdynoError
 from pgdyno.server.connect import connect
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.find import find
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 
 PASSWORD, DATABASES = r"se:c@r/e\t", ("alice", "d b", "a=b", "p%q/r", "it's")
 ANSWER = (

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from tests.fixtures.clusters import make_cluster, run_sql
 from tests.fixtures.engine_process import Engine, EngineEnd, load_job
 
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 # With a sharp s, a soft hyphen (dropped by SASLprep) and a letter that normalises.

@@ -16,7 +16,7 @@ from tests.fixtures.command import Command, eventually, server_options
 from tests.fixtures.small_disks import file_system
 from tests.postgres.test_money import await_no_backends
 
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 QUICK = ("-c", "2", "-R", "200", "-T", "40s", "--warmup", "0s")

@@ -19,10 +19,10 @@ from pgdyno.features.capture import file
 from pgdyno.features.capture.file import encoded
 from pgdyno.features.capture.model import Capture
 from pgdyno.features.capture.schema import SchemaObject
-from pgdyno.server import dataset as datasets
 from pgdyno.server.connect import connect
+from pgdyno.server.dataset import inspection as datasets
 from pgdyno.server.reset import reset
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 SMALL_ROWS = 4000

@@ -15,8 +15,8 @@ from tests.fixtures.command import Command, eventually, server_options
 from tests.fixtures.engine_process import Engine, init_job
 from tests.fixtures.killed_loads import interrupt_and_resume
 
-from pgdyno.server.dataset import MARK
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.dataset.inspection import MARK
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 # What must be equal for every loader.

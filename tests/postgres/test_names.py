@@ -16,7 +16,7 @@ from tests.fixtures import needs
 from tests.fixtures.engine_process import Engine, load_job
 
 from pgdyno.engine.executable import engine_path
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.spec.base import SECOND_NS
 
 pytestmark = pytest.mark.pg

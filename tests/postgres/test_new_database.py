@@ -12,7 +12,7 @@ from tests.fixtures.clusters import Make, run_sql, scalar
 from tests.fixtures.command import Command, server_options
 
 from pgdyno.features.capture.file import encoded
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg

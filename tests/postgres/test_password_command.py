@@ -15,7 +15,7 @@ from tests.fixtures.engine_process import Engine, load_job
 
 from pgdyno.errors import ServerError
 from pgdyno.server.connect import connect
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 ROLE = "rotating"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.fixtures.command import Command, server_options
 
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 
 pytestmark = pytest.mark.pg
 

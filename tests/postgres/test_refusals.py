@@ -12,7 +12,7 @@ from tests.fixtures.engine_process import Engine, EngineEnd, load_job
 from tests.postgres.test_money import await_no_backends
 
 from pgdyno.engine.records import Interval, Warning_
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 PROTOCOLS = ("simple", "extended", "prepared")

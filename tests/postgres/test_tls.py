@@ -15,7 +15,7 @@ from tests.fixtures.tls_server import PASSWORD, Certificates, present
 
 from pgdyno.engine.executable import engine_path
 from pgdyno.engine.job import HostPort, Job, TlsSettings
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 SSLMODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")

@@ -18,7 +18,7 @@ from pgdyno.engine.executable import engine_path
 from pgdyno.measure.jobs import engine_target
 from pgdyno.server.connect import connect, pinned
 from pgdyno.server.conninfo import resolve
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg

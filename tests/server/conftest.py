@@ -15,7 +15,7 @@ from tests.fixtures import needs
 from pgdyno.process import cleanup
 from pgdyno.server.connect import Connection
 from pgdyno.server.find import Binaries, find
-from pgdyno.server.scratch import ScratchCluster, ScratchRequest
+from pgdyno.server.scratch.cluster import ScratchCluster, ScratchRequest
 
 MAJORS = ("15", "18")
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pgdyno.server.connect import Connection
-from pgdyno.server.dataset import mark_text
-from pgdyno.server.pgbench_tables import PGBENCH
+from pgdyno.server.dataset.inspection import mark_text
+from pgdyno.server.dataset.pgbench_tables import PGBENCH
 
 _TABLES = """
 CREATE TABLE pgbench_history(tid int, bid int, aid int, delta int, mtime timestamp,

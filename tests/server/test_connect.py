@@ -16,7 +16,7 @@ from pgdyno.server import server_facts
 from pgdyno.server.configuration import live_settings
 from pgdyno.server.connect import connect, pinned, took_too_long
 from pgdyno.server.failures import failure, statement_failure
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 

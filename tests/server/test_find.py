@@ -11,9 +11,9 @@ from tests.fixtures import needs
 
 from pgdyno.errors import ServerError, SpecError
 from pgdyno.process.child import UserIds
-from pgdyno.server import identity
 from pgdyno.server.find import Binaries, embedded, find, installed
-from pgdyno.server.identity import can_reach, reachable_binaries, server_user
+from pgdyno.server.scratch import identity
+from pgdyno.server.scratch.identity import can_reach, reachable_binaries, server_user
 from pgdyno.server.storage import (
     Mount,
     device_name,

@@ -25,7 +25,7 @@ from pgdyno.server import connect as connect_module
 from pgdyno.server import silence
 from pgdyno.server.connect import connect
 from pgdyno.server.explain import query_ids_of
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg

@@ -15,8 +15,8 @@ from pgdyno.errors import ServerError
 from pgdyno.measure.opening import opened_servers
 from pgdyno.measure.run_progress import RunProgress
 from pgdyno.measure.setup import Setup
-from pgdyno.server.cluster_record import ClusterFolder, ClusterRecord
-from pgdyno.server.leftovers import sweep_leftovers
+from pgdyno.server.scratch.leftovers import sweep_leftovers
+from pgdyno.server.scratch.record import ClusterFolder, ClusterRecord
 from pgdyno.spec.experiment import (
     BenchDesign,
     Experiment,

@@ -20,18 +20,18 @@ from tests.fixtures.command import eventually
 from pgdyno.errors import SpecError
 from pgdyno.process.child import descendants
 from pgdyno.process.processes import ProcessIdentity
-from pgdyno.server import scratch
-from pgdyno.server.cluster_record import FOLDER_PREFIX
 from pgdyno.server.connect import connect
 from pgdyno.server.find import Binaries
-from pgdyno.server.leftovers import _cluster_folders, kept_clusters, sweep_leftovers
-from pgdyno.server.scratch import ScratchCluster, ScratchRequest
+from pgdyno.server.scratch import cluster as scratch
+from pgdyno.server.scratch.cluster import ScratchCluster, ScratchRequest
+from pgdyno.server.scratch.leftovers import _cluster_folders, kept_clusters, sweep_leftovers
+from pgdyno.server.scratch.record import FOLDER_PREFIX
 
 LAB = """
 import sys
 from pathlib import Path
 from pgdyno.server.find import find
-from pgdyno.server.scratch import ScratchCluster, ScratchRequest
+from pgdyno.server.scratch.cluster import ScratchCluster, ScratchRequest
 cluster = ScratchCluster.create(
     ScratchRequest(find(version=sys.argv[1]), data_dir=Path(sys.argv[2]), keep={keep})
 )
@@ -165,8 +165,8 @@ def test_an_orphaned_postmaster_is_ended_only_if_it_is_the_recorded_one(
 MOMENTS = """
 import itertools, os, signal, sys
 from pathlib import Path
-from pgdyno.server.cluster_record import ClusterFolder, ClusterRecord
-from pgdyno.server.leftovers import sweep_leftovers
+from pgdyno.server.scratch.record import ClusterFolder, ClusterRecord
+from pgdyno.server.scratch.leftovers import sweep_leftovers
 
 place = Path(sys.argv[1])
 record = ClusterRecord("/bin", "15.1", "installed", "postgres", checksums=False, settings={})

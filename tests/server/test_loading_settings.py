@@ -6,7 +6,7 @@ import pytest
 from tests.fixtures.clusters import Make, run_sql, scalar
 
 from pgdyno.errors import ServerError
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 
 pytestmark = pytest.mark.pg
 SHOWN = "SELECT current_setting('fsync') || ' ' || current_setting('wal_level')"

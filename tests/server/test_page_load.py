@@ -14,11 +14,11 @@ from pgdyno.clock import read_pair
 from pgdyno.errors import ServerError
 from pgdyno.measure.loading import load_dataset, load_scratch
 from pgdyno.measure.run_progress import RunProgress
-from pgdyno.server import dataset as datasets
 from pgdyno.server.connect import connect
-from pgdyno.server.heap_pages import PAGE_BYTES, PageModel, UnknownPages, model_of
-from pgdyno.server.pgbench_tables import PGBENCH
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.dataset import inspection as datasets
+from pgdyno.server.dataset.heap_pages import PAGE_BYTES, PageModel, UnknownPages, model_of
+from pgdyno.server.dataset.pgbench_tables import PGBENCH
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 from pgdyno.spec.dataset import PgbenchDataset
 
@@ -108,7 +108,7 @@ def test_accounts_are_copied_if_pages_cannot_be_written(
     def refuse(*_: object) -> None:
         raise UnknownPages
 
-    monkeypatch.setattr("pgdyno.server.page_load._model", refuse)
+    monkeypatch.setattr("pgdyno.server.dataset.page_load._model", refuse)
     cluster = clusters("15")
     target = new_database(cluster, *changes)
     load_scratch(cluster, PgbenchDataset(scale=1, **changes), target, **HOW)
@@ -121,7 +121,7 @@ def test_a_disk_that_is_full_ends_the_load_with_the_reason(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pgdyno.server.page_load._write_at", full)
+    monkeypatch.setattr("pgdyno.server.dataset.page_load._write_at", full)
     cluster = clusters("15")
     target = new_database(cluster, "no_room")
     with pytest.raises(ServerError, match="not written: No space left on device"):

@@ -9,8 +9,8 @@ from tests.fixtures.clusters import run_sql, scalar
 
 from pgdyno.errors import ServerError, SpecError
 from pgdyno.server.connect import connect
-from pgdyno.server.pgbouncer import PgBouncer, PoolerProgram, find_pgbouncer
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
+from pgdyno.server.scratch.pgbouncer import PgBouncer, PoolerProgram, find_pgbouncer
 
 
 def test_clients_share_no_more_sessions_than_the_pool_has(

@@ -9,10 +9,10 @@ from tests.server.pgbench_tables import load
 
 from pgdyno.errors import ServerError, SpecError
 from pgdyno.process.child import UserIds
-from pgdyno.server import placement
-from pgdyno.server.dataset_kinds import needed_bytes
-from pgdyno.server.pgbench_tables import PGBENCH
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.dataset.kinds import needed_bytes
+from pgdyno.server.dataset.pgbench_tables import PGBENCH
+from pgdyno.server.scratch import placement
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.spec.dataset import PgbenchDataset
 
 needs_root = needs.ROOT

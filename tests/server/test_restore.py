@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.fixtures.clusters import connection, run_sql, scalar
 
 from pgdyno.server.connect import connect
-from pgdyno.server.dataset import inspect
+from pgdyno.server.dataset.inspection import inspect
 from pgdyno.server.reset import no_reset, restore_database
 from pgdyno.server.target import Target
 

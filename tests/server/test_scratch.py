@@ -18,14 +18,15 @@ from pgdyno.errors import InterruptedByUser, RefusedError, ServerError, SpecErro
 from pgdyno.process import signals
 from pgdyno.process.child import UserIds, descendants
 from pgdyno.process.processes import ProcessIdentity
-from pgdyno.server import cluster_conf, scratch
 from pgdyno.server.configuration import read_back
 from pgdyno.server.connect import connect
 from pgdyno.server.find import Binaries
-from pgdyno.server.leftovers import sweep_leftovers
-from pgdyno.server.postmaster import shared_memory
-from pgdyno.server.scratch import ScratchCluster, ScratchRequest
-from pgdyno.server.scratch_making import initdb
+from pgdyno.server.scratch import cluster as scratch
+from pgdyno.server.scratch import conf as cluster_conf
+from pgdyno.server.scratch.cluster import ScratchCluster, ScratchRequest
+from pgdyno.server.scratch.leftovers import sweep_leftovers
+from pgdyno.server.scratch.making import initdb
+from pgdyno.server.scratch.postmaster import shared_memory
 
 
 def test_a_cluster_leaves_no_process_and_no_folder(

@@ -11,13 +11,14 @@ from tests.server.pgbench_tables import load
 
 from pgdyno.errors import RefusedError, ServerError
 from pgdyno.quantities import format_bytes
-from pgdyno.server import dataset, dataset_removal
 from pgdyno.server import server_facts as facts
 from pgdyno.server.configuration import read_back
 from pgdyno.server.connect import Connection, connect
+from pgdyno.server.dataset import inspection as dataset
+from pgdyno.server.dataset import removal as dataset_removal
 from pgdyno.server.reset import reset
 from pgdyno.server.safety import OtherSessions, describe
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 
 ALL = "pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers"
 

@@ -10,7 +10,7 @@ from tests.fixtures.clusters import run_sql, scalar
 from tests.fixtures.command import Command, server_options
 from tests.fixtures.tenant import Trap, refuse_calls, refuse_traces, trapped
 
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 QUICK = ("-T", "1", "--warmup", "0")

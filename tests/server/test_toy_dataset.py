@@ -17,11 +17,11 @@ from pgdyno.cli import options as verb_options
 from pgdyno.cli.kind_help import KIND_HELP
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.feature import KindHelp
-from pgdyno.server import dataset as datasets
-from pgdyno.server import dataset_removal
 from pgdyno.server.connect import Connection, connect
-from pgdyno.server.dataset_kind import DatasetKind, Number
-from pgdyno.server.dataset_kinds import KINDS, needed_bytes
+from pgdyno.server.dataset import inspection as datasets
+from pgdyno.server.dataset import removal as dataset_removal
+from pgdyno.server.dataset.kind import DatasetKind, Number
+from pgdyno.server.dataset.kinds import KINDS, needed_bytes
 from pgdyno.server.reset import reset
 from pgdyno.server.target import Target
 from pgdyno.spec.base import Spec

@@ -12,7 +12,7 @@ from tests.fixtures.command import Command, server_options
 from tests.fixtures.tenant import TRAPPED, Trap, refuse_calls, trapped
 from tests.server.test_tenant_traps import QUICK
 
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 _STEP = f"""

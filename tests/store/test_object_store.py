@@ -11,7 +11,7 @@ from tests.fixtures.object_store import can_mount, object_store
 
 from pgdyno.errors import SpecError
 from pgdyno.process.child import UserIds
-from pgdyno.server.placement import place
+from pgdyno.server.scratch.placement import place
 from pgdyno.server.target import Target
 from pgdyno.store.folder import ExperimentFolder
 

@@ -149,10 +149,10 @@ MAY_WRITE = {
     "store/experiment.py": "an empty file, to see whether the store can be written",
     "store/export.py": "lines for DuckDB, from the store",
     "measure/observed_load.py": "standard error of the engine, which the end of the run redacts",
-    "server/cluster_conf.py": "settings of a scratch server",
-    "server/cluster_record.py": "pid and place of a scratch server",
-    "server/pgbouncer.py": "settings and users of a pooler, in a folder that only its user reads",
-    "server/postmaster.py": "log of a scratch server, in its folder",
+    "server/scratch/conf.py": "settings of a scratch server",
+    "server/scratch/record.py": "pid and place of a scratch server",
+    "server/scratch/pgbouncer.py": "settings, users of a pooler, in a folder only its user reads",
+    "server/scratch/postmaster.py": "log of a scratch server, in its folder",
     "server/system_settings.py": "postgresql.auto.conf of the user's server, as it was",
 }
 

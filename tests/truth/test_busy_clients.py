@@ -12,7 +12,7 @@ from tests.fixtures.stillness import Document, on_a_machine_that_runs
 
 from pgdyno.analysis.at_work import events_while_busy
 from pgdyno.analysis.where_facts import ANSWERING, WaitSamples
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 
 # A run of under 10 s, or one that does not reach its rate, is not valid: here that is the point.
 DONE = (0, 3)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.engine.executable import engine_path
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 
 pytestmark = pytest.mark.pg
 TIMEOUT_S = 60.0

@@ -18,7 +18,7 @@ from tests.fixtures import needs
 
 from pgdyno.engine.executable import engine_path
 from pgdyno.server import find
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg

@@ -19,7 +19,7 @@ from tests.truth.known_loads import (
     split_of,
 )
 
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 # A line that holds a piece for so much longer than it should had no core.

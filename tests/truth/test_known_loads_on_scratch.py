@@ -29,7 +29,7 @@ from tests.truth.known_loads import (
 )
 
 from pgdyno.measure.under_test import LOAD_DATABASE
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 SETTINGS = {**QUICK, "shared_buffers": "16MB"}

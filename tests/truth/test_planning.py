@@ -12,7 +12,7 @@ from tests.fixtures.clusters import run_sql
 from tests.fixtures.command import Command, server_options
 from tests.fixtures.prove import Proved
 
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 TABLES = 8

@@ -10,7 +10,7 @@ from tests.fixtures.command import eventually
 from tests.fixtures.engine_process import Engine, EngineEnd, load_job
 
 from pgdyno.engine.records import TimeDistribution
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg

@@ -24,7 +24,7 @@ from pgdyno.analysis.estimate import mean_between_runs
 from pgdyno.engine.executable import engine_path
 from pgdyno.observe.sql.waits import WaitSampler
 from pgdyno.process.processes import give_priority, stay_on
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 WORK = "SELECT count(*) FROM generate_series(1, 5000), (SELECT n FROM one LIMIT 1) o;\n"

@@ -19,7 +19,7 @@ from tests.fixtures.command import Command
 from tests.fixtures.slow_flush import SlowFlush
 from tests.fixtures.stillness import Document, on_a_machine_that_runs
 
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 # A run of under 10 s is not valid (3); that it is short is the point.

@@ -28,7 +28,7 @@ from pgdyno.loop.disturbed import cpu_ns_by_mode, machine_facts, others_ratio_of
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.loop.took_part import parts_of_run
 from pgdyno.quantities import counted
-from pgdyno.server.dataset_kinds import KINDS
+from pgdyno.server.dataset.kinds import KINDS
 from pgdyno.spec.planned import Cell, PlannedRun
 from pgdyno.spec.units import duration_ns
 from pgdyno.store.stored_run import StoredRun

@@ -11,13 +11,13 @@ from pgdyno.cli import options, output, wanted
 from pgdyno.cli.headings import Verb
 from pgdyno.errors import SpecError
 from pgdyno.quantities import format_bytes
-from pgdyno.server.dataset_kinds import KINDS
+from pgdyno.server.dataset.kinds import KINDS
 
 if wanted.body(__name__):
     from pgdyno.cli.from_options import server_named
-    from pgdyno.server import dataset_removal
     from pgdyno.server.connect import connect
-    from pgdyno.server.dataset_kind import DatasetKind
+    from pgdyno.server.dataset import removal as dataset_removal
+    from pgdyno.server.dataset.kind import DatasetKind
 
 
 class KindFirst(Verb):

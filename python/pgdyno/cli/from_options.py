@@ -22,10 +22,10 @@ from pgdyno.errors import SpecError
 from pgdyno.measure.host_access import command_to_host, way_unused
 from pgdyno.programs.registry import program_of
 from pgdyno.quantities import is_whole
-from pgdyno.server.cluster_conf import SPARE_CONNECTIONS
 from pgdyno.server.conninfo import Resolved, refuse_silent_target, resolve
-from pgdyno.server.dataset_kinds import KINDS
-from pgdyno.server.pgbench_tables import PGBENCH
+from pgdyno.server.dataset.kinds import KINDS
+from pgdyno.server.dataset.pgbench_tables import PGBENCH
+from pgdyno.server.scratch.conf import SPARE_CONNECTIONS
 from pgdyno.settings.objection import object_to
 from pgdyno.spec.base import NAME_LENGTH_MAX
 from pgdyno.spec.experiment import (

@@ -20,7 +20,7 @@ from pgdyno.cli.unused_options import refuse_without_effect
 from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.quantities import duration_text, format_bytes
-from pgdyno.server.dataset_kinds import KINDS, kind_of, needed_bytes
+from pgdyno.server.dataset.kinds import KINDS, kind_of, needed_bytes
 
 if wanted.body(__name__):
     from psycopg import sql
@@ -35,13 +35,13 @@ if wanted.body(__name__):
     from pgdyno.measure.loading import Loading, load_dataset, refuse_other_options, statements
     from pgdyno.measure.servers import HostFleet
     from pgdyno.measure.under_test import LOAD_DATABASE
-    from pgdyno.server import dataset as datasets
     from pgdyno.server import new_database, server_facts, space
     from pgdyno.server.connect import connect, pinned
     from pgdyno.server.conninfo import Resolved
-    from pgdyno.server.dataset_kind import DatasetKind
+    from pgdyno.server.dataset import inspection as datasets
+    from pgdyno.server.dataset.kind import DatasetKind
     from pgdyno.server.find import find
-    from pgdyno.server.scratch import ScratchCluster, ScratchRequest
+    from pgdyno.server.scratch.cluster import ScratchCluster, ScratchRequest
     from pgdyno.server.target import Target, refuse_what_the_engine_lacks
     from pgdyno.spec.dataset import Dataset
     from pgdyno.store.experiment import Store

@@ -12,11 +12,11 @@ from pgdyno.errors import RefusedError
 from pgdyno.measure.load_plan import LoadPlan, planned, timed
 from pgdyno.measure.loading import Loading
 from pgdyno.quantities import duration_text, format_bytes
-from pgdyno.server import dataset as datasets
 from pgdyno.server import new_database, safety, server_facts
 from pgdyno.server.connect import Connection, connect, pinned
 from pgdyno.server.conninfo import Resolved
-from pgdyno.server.dataset_kinds import kind_of
+from pgdyno.server.dataset import inspection as datasets
+from pgdyno.server.dataset.kinds import kind_of
 from pgdyno.server.target import refuse_what_the_engine_lacks
 from pgdyno.spec.dataset import Dataset
 

@@ -14,7 +14,7 @@ from pgdyno.cli.kind_help import kind_help
 from pgdyno.cli.option_table import Decorator, lines_of, table, together
 from pgdyno.errors import SpecError, StoreError
 from pgdyno.redaction import redacted_output
-from pgdyno.server.dataset_kinds import KINDS
+from pgdyno.server.dataset.kinds import KINDS
 from pgdyno.spec.units import duration_ns
 
 

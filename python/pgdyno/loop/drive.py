@@ -41,7 +41,7 @@ from pgdyno.process import signals
 from pgdyno.quantities import duration_text
 from pgdyno.server.conninfo import Resolved
 from pgdyno.server.find import find
-from pgdyno.server.pgbouncer import find_pgbouncer
+from pgdyno.server.scratch.pgbouncer import find_pgbouncer
 from pgdyno.server.target import Target
 from pgdyno.spec.condition import WATCHED, condition_from
 from pgdyno.spec.experiment import UNCHANGED, Experiment, Permissions

@@ -12,7 +12,7 @@ from pgdyno.plan.design import Design, plan_of
 from pgdyno.plan.history import History, Measured, TurnValues
 from pgdyno.plan.long_scripts import executions_may_decide, long_ns
 from pgdyno.quantities import counted, duration_text
-from pgdyno.server.dataset_kinds import needed_bytes
+from pgdyno.server.dataset.kinds import needed_bytes
 from pgdyno.server.find import find
 from pgdyno.settings.rule import MAJORS, rule_of
 from pgdyno.spec.dataset import PgbenchDataset

@@ -23,7 +23,7 @@ from pgdyno.observe.sql.waits import OWN_PREFIX
 from pgdyno.observe.totals import Totals
 from pgdyno.server import server_facts
 from pgdyno.server.connect import Connection, connect
-from pgdyno.server.dataset_kinds import KINDS
+from pgdyno.server.dataset.kinds import KINDS
 from pgdyno.server.explain import plans_of
 from pgdyno.server.reset import (
     Reset,

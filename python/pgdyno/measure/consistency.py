@@ -13,11 +13,11 @@ from pgdyno.errors import PgdynoError, ServerError
 from pgdyno.measure.run_progress import RunProgress
 from pgdyno.programs.registry import program_of
 from pgdyno.quantities import duration_text
-from pgdyno.server import dataset as datasets
-from pgdyno.server.conditions import ConsistencyRule, check
 from pgdyno.server.connect import Connection, connect
-from pgdyno.server.dataset_kinds import KINDS, kind_of
-from pgdyno.server.own_data import OwnData, own_data
+from pgdyno.server.dataset import inspection as datasets
+from pgdyno.server.dataset.conditions import ConsistencyRule, check
+from pgdyno.server.dataset.kinds import KINDS, kind_of
+from pgdyno.server.dataset.own_data import OwnData, own_data
 from pgdyno.server.target import Target
 from pgdyno.spec.dataset import Dataset
 

@@ -22,7 +22,7 @@ from pgdyno.measure.setup import Setup
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.process import signals
 from pgdyno.programs.registry import part_of
-from pgdyno.server.postmaster import last_words, read_log
+from pgdyno.server.scratch.postmaster import last_words, read_log
 from pgdyno.server.server_facts import ServerFacts
 from pgdyno.server.system_settings import is_there
 from pgdyno.spec.planned import PlannedRun

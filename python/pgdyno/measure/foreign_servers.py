@@ -15,7 +15,7 @@ from pgdyno.quantities import format_bytes, is_whole
 from pgdyno.server import configuration, server_facts
 from pgdyno.server.connect import connect
 from pgdyno.server.conninfo import resolve
-from pgdyno.server.dataset_kinds import KINDS
+from pgdyno.server.dataset.kinds import KINDS
 from pgdyno.server.system_settings import SystemSettings, answers, is_writable
 from pgdyno.server.target import Target
 from pgdyno.spec.experiment import Server

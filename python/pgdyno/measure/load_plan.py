@@ -15,7 +15,7 @@ from pgdyno.errors import SpecError
 from pgdyno.measure.loading import Loading, load_dataset
 from pgdyno.measure.run_progress import RunProgress
 from pgdyno.server.connect import Connection, connect
-from pgdyno.server.dataset_kinds import kind_of
+from pgdyno.server.dataset.kinds import kind_of
 from pgdyno.server.target import Target
 from pgdyno.spec.dataset import Dataset
 

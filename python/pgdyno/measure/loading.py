@@ -22,13 +22,13 @@ from pgdyno.measure.servers import HostFleet
 from pgdyno.measure.setup import Setup
 from pgdyno.measure.under_test import LOAD_DATABASE
 from pgdyno.quantities import percent
-from pgdyno.server import dataset as datasets
-from pgdyno.server import dataset_removal
 from pgdyno.server.connect import connect
-from pgdyno.server.dataset_kinds import kind_of
-from pgdyno.server.heap_pages import UnknownPages
-from pgdyno.server.page_load import filled
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.dataset import inspection as datasets
+from pgdyno.server.dataset import removal as dataset_removal
+from pgdyno.server.dataset.heap_pages import UnknownPages
+from pgdyno.server.dataset.kinds import kind_of
+from pgdyno.server.dataset.page_load import filled
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.space import refuse_too_few_locks
 from pgdyno.server.target import Target
 from pgdyno.spec.base import Spec

@@ -20,13 +20,13 @@ from pgdyno.measure.servers import OneServer, Servers
 from pgdyno.measure.setup import Setup
 from pgdyno.measure.under_test import LOAD_DATABASE, UnderTest
 from pgdyno.server import server_facts
-from pgdyno.server.cluster_record import is_in_use, read_record
 from pgdyno.server.connect import connect
-from pgdyno.server.dataset_kinds import KINDS, needed_bytes
+from pgdyno.server.dataset.kinds import KINDS, needed_bytes
 from pgdyno.server.find import Binaries, find
-from pgdyno.server.identity import reachable_binaries, server_user
-from pgdyno.server.leftovers import kept_clusters, sweep_leftovers
-from pgdyno.server.scratch import ScratchCluster, ScratchRequest
+from pgdyno.server.scratch.cluster import ScratchCluster, ScratchRequest
+from pgdyno.server.scratch.identity import reachable_binaries, server_user
+from pgdyno.server.scratch.leftovers import kept_clusters, sweep_leftovers
+from pgdyno.server.scratch.record import is_in_use, read_record
 from pgdyno.spec.experiment import Scratch
 
 

@@ -17,11 +17,11 @@ from pgdyno.measure.pooler_found import pooler_at
 from pgdyno.measure.setup import Setup
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.programs.registry import part_of_files
-from pgdyno.server import dataset as datasets
 from pgdyno.server import permission, safety, server_facts
 from pgdyno.server.connect import Connection, connect, pinned
 from pgdyno.server.conninfo import resolve
-from pgdyno.server.dataset_kinds import KINDS
+from pgdyno.server.dataset import inspection as datasets
+from pgdyno.server.dataset.kinds import KINDS
 from pgdyno.server.foreign_tables import refuse_foreign_tables
 from pgdyno.server.reset import has_prewarm
 from pgdyno.server.server_facts import ServerFacts

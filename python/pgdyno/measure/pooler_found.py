@@ -11,7 +11,7 @@ import psycopg
 from pgdyno.errors import ServerError, SpecError
 from pgdyno.measure.run_progress import RunProgress
 from pgdyno.server.connect import Connection, connect
-from pgdyno.server.pgbouncer import ADMIN_DATABASE
+from pgdyno.server.scratch.pgbouncer import ADMIN_DATABASE
 from pgdyno.server.target import Target
 
 _KNOWS_PREPARED = (1, 21)

@@ -20,15 +20,15 @@ from pgdyno.measure.setup import Setup
 from pgdyno.measure.under_test import LOAD_DATABASE, UnderTest
 from pgdyno.server import server_facts
 from pgdyno.server.connect import connect
-from pgdyno.server.dataset_kinds import needed_bytes
+from pgdyno.server.dataset.kinds import needed_bytes
 from pgdyno.server.find import Binaries, find
-from pgdyno.server.leftovers import sweep_leftovers
-from pgdyno.server.pgbouncer import PgBouncer, PoolerProgram, find_pgbouncer
-from pgdyno.server.placement import LAST_PLACE
 from pgdyno.server.reset import drop_database
-from pgdyno.server.scratch import ScratchCluster, ScratchRequest
+from pgdyno.server.scratch.cluster import ScratchCluster, ScratchRequest
+from pgdyno.server.scratch.leftovers import sweep_leftovers
+from pgdyno.server.scratch.pgbouncer import PgBouncer, PoolerProgram, find_pgbouncer
+from pgdyno.server.scratch.placement import LAST_PLACE
+from pgdyno.server.scratch.standby import await_following, standby_of
 from pgdyno.server.sql_script import run_script
-from pgdyno.server.standby import await_following, standby_of
 from pgdyno.server.target import Target
 from pgdyno.spec.experiment import UNCHANGED, Dataset, Scratch, Variant
 from pgdyno.spec.planned import PlannedVariant

@@ -20,9 +20,9 @@ from psycopg import sql
 
 from pgdyno.clock import monotonic_ns
 from pgdyno.server.connect import Connection
-from pgdyno.server.dataset import Dataset
-from pgdyno.server.dataset_kinds import KINDS
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.dataset.inspection import Dataset
+from pgdyno.server.dataset.kinds import KINDS
+from pgdyno.server.scratch.cluster import ScratchCluster
 
 _CHANGED_RATIO = 0.02
 # No right; locked; a standby or a read-only session.

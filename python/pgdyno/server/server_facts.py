@@ -11,8 +11,8 @@ from typing import Any, LiteralString
 from pgdyno.quantities import counted, format_bytes
 from pgdyno.server.configuration import SETTINGS_SQL, settings_in
 from pgdyno.server.connect import Connection
-from pgdyno.server.dataset import Dataset, inspect
-from pgdyno.server.dataset_kind import DatasetKind
+from pgdyno.server.dataset.inspection import Dataset, inspect
+from pgdyno.server.dataset.kind import DatasetKind
 from pgdyno.server.nodes import Node, kinds_of, workers_of
 from pgdyno.server.safety import ConnectionRoom, OtherSessions
 from pgdyno.server.storage import device_name, disks_below, mount_of

@@ -9,7 +9,7 @@ import psycopg
 from pgdyno.errors import RefusedError, ServerError
 from pgdyno.quantities import counted, gigabytes
 from pgdyno.server.connect import Connection
-from pgdyno.server.dataset_kinds import kind_of, needed_bytes
+from pgdyno.server.dataset.kinds import kind_of, needed_bytes
 from pgdyno.server.server_facts import ServerFacts
 from pgdyno.server.storage import free_bytes, mount_of
 from pgdyno.spec.dataset import Dataset

@@ -26,7 +26,7 @@ from pgdyno.features.capture.model import (
     Template,
 )
 from pgdyno.features.capture.reading.counted import activity_sql
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.session_start import MARK
 from pgdyno.server.target import Target
 

@@ -21,7 +21,7 @@ from pgdyno.features.capture.mirror.kept_fits import Fits, file_of_fits, keep_fi
 from pgdyno.features.capture.model import Capture, Constant, Drawn, Source, Step, Template
 from pgdyno.features.capture.observed import Counters, Statement
 from pgdyno.server.connect import connect
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 # A word of rank n is in about 3,000 / n of the documents.

@@ -19,7 +19,7 @@ from tests.fixtures.command import PROGRAM, Command, server_options
 from pgdyno.engine.executable import engine_path
 from pgdyno.features.capture import file
 from pgdyno.features.capture.model import Capture, Constant, Drawn, Equal, Fresh, ListOf, OfColumn
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 FORMATS = {"stderr": "log", "csvlog": "csv", "jsonlog": "json"}

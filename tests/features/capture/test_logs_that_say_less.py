@@ -12,7 +12,7 @@ from tests.fixtures.command import Command, Said, server_options
 
 from pgdyno.features.capture import file
 from pgdyno.features.capture.model import Capture
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 LOGS = Path(__file__).parent / "logs"

@@ -20,7 +20,7 @@ from tests.fixtures.engine_process import Engine, init_job, load_job
 from pgdyno.analysis.estimate import Estimate, mean_between_runs
 from pgdyno.analysis.histogram import Histogram
 from pgdyno.features.capture.mirror.job import mirror_load
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 from pgdyno.spec.workload import Script
 

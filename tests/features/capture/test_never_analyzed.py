@@ -9,7 +9,7 @@ from tests.fixtures.captured_load import capture_statistics
 from tests.fixtures.clusters import connection, run_sql, scalar
 from tests.fixtures.command import Command, server_options
 
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 
 SCHEMA = (
     "CREATE TABLE owner (id int PRIMARY KEY, name text NOT NULL) WITH (autovacuum_enabled = off)",

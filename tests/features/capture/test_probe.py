@@ -28,7 +28,7 @@ from pgdyno.features.capture.model import (
 from pgdyno.features.capture.observed import Counters, Statement
 from pgdyno.features.capture.reading.casts import type_in_use
 from pgdyno.features.capture.schema import ColumnShape, SchemaObject
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 SHORT = ("-c", "1", "--duration", "1s", "--warmup", "0s", "--allow-write", "--json", "-q")

@@ -16,7 +16,7 @@ from pgdyno.features.capture.model import Capture, CountedKey, Counter
 from pgdyno.features.capture.ranks import ranks_in, together, unique
 from pgdyno.features.capture.rebuild import Rebuilt
 from pgdyno.features.capture.schema import ColumnShape, KeyReference, SchemaObject
-from pgdyno.server.marked_objects import constant
+from pgdyno.server.dataset.marked_objects import constant
 
 INTEGER = "integer"
 

@@ -10,7 +10,7 @@ from tests.fixtures.clusters import run_sql, scalar
 from tests.fixtures.command import Command, server_options
 from tests.fixtures.observed import make_shop, shopping
 
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg

@@ -9,7 +9,7 @@ from tests.fixtures.captured_load import capture_statistics
 from tests.fixtures.clusters import connection, run_sql, scalar
 from tests.fixtures.command import Command, server_options
 
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 WORDS = "('{red,green,blue,round,heavy,small,wooden,cheap,quiet,modern}'::text[])"

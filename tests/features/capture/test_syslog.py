@@ -14,7 +14,7 @@ from tests.fixtures.clusters import connection
 from tests.fixtures.command import Command, server_options
 
 from pgdyno.features.capture import file
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 
 __all__ = ["logging_server"]
 PREFIX = "%m [%p] %q%u@%d %c %v "

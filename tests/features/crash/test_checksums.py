@@ -9,7 +9,7 @@ import pytest
 from tests.fixtures.clusters import Make, run_sql, scalar
 
 from pgdyno.features.crash.checks import checksum_check, files_without_relation
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 
 pytestmark = pytest.mark.pg
 

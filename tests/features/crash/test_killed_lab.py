@@ -15,8 +15,8 @@ from tests.fixtures.command import Command, eventually
 from pgdyno.errors import PgdynoError
 from pgdyno.process.child import descendants
 from pgdyno.process.processes import ProcessIdentity
-from pgdyno.server.cluster_record import read_record
-from pgdyno.server.leftovers import sweep_leftovers
+from pgdyno.server.scratch.leftovers import sweep_leftovers
+from pgdyno.server.scratch.record import read_record
 from pgdyno.server.storage import mounts_below
 
 pytestmark = pytest.mark.pg

@@ -17,7 +17,7 @@ from tests.fixtures.engine_process import Engine, job_for, load_job
 from pgdyno.engine.commit_journal import CommitJournal, Fate, read_commit_journal
 from pgdyno.engine.job import Job
 from pgdyno.errors import EngineError
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg

@@ -12,9 +12,9 @@ from tests.fixtures.command import Command, Said, eventually, server_options
 
 from pgdyno.features.crash.failover import both
 from pgdyno.process.child import run
-from pgdyno.server.postmaster import server_environment
-from pgdyno.server.scratch import ScratchCluster, ScratchRequest
-from pgdyno.server.standby import await_following, standby_of
+from pgdyno.server.scratch.cluster import ScratchCluster, ScratchRequest
+from pgdyno.server.scratch.postmaster import server_environment
+from pgdyno.server.scratch.standby import await_following, standby_of
 
 pytestmark = pytest.mark.pg
 SETTINGS = {"fsync": "on", "full_page_writes": "on"}

@@ -15,7 +15,7 @@ from tests.fixtures.tenant import refuse_traces, trapped
 from pgdyno.errors import RefusedError
 from pgdyno.features.crash.own_server import refuse_unfit_place
 from pgdyno.process.processes import ProcessIdentity
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.storage import Mount
 from pgdyno.server.target import Target
 

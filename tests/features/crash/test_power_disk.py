@@ -17,7 +17,7 @@ from tests.fixtures.programs import FILE_SYSTEMS
 from pgdyno.errors import ProcessError
 from pgdyno.features.crash.power_disk import FileSystem, PowerDisk
 from pgdyno.process import child
-from pgdyno.server.leftovers import sweep_leftovers
+from pgdyno.server.scratch.leftovers import sweep_leftovers
 from pgdyno.server.storage import mounts_below, unmount
 
 LAB = """
@@ -26,7 +26,7 @@ from pathlib import Path
 from pgdyno.features.crash.power_disk import PowerDisk
 from pgdyno.process import child
 from pgdyno.server.find import find
-from pgdyno.server.scratch import ScratchCluster, ScratchRequest
+from pgdyno.server.scratch.cluster import ScratchCluster, ScratchRequest
 template = ScratchCluster.create(ScratchRequest(find(version="15"), data_dir=Path(sys.argv[1])))
 template.stop()
 def fill(data_dir, user):

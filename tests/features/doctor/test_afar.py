@@ -19,7 +19,7 @@ from pgdyno.features.doctor.finding import Unknown
 from pgdyno.features.doctor.host_afar import HostAfar
 from pgdyno.features.doctor.storage_facts import read_place
 from pgdyno.observe.remote.host_session import shell_command
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 
 
 @pytest.mark.parametrize("way", ["sh", BY_SSH])

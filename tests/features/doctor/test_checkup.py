@@ -11,7 +11,7 @@ from pgdyno.features.doctor import checkup
 from pgdyno.features.doctor.checkup import ServerCheckup
 from pgdyno.features.doctor.host_facts import HostState, read_host
 from pgdyno.observe.remote.host_session import shell_command
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 
 
 def test_the_host_is_read_once_and_the_server_each_time(

@@ -16,7 +16,7 @@ from pgdyno.features.doctor.examine import Examination, Subject, checks, examine
 from pgdyno.features.doctor.finding import NO_SERVER, NO_SHELL
 from pgdyno.features.doctor.server_sql import statements
 from pgdyno.server.connect import connect
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.session_start import AT_ONCE, MARK
 from pgdyno.server.target import Target
 

@@ -13,7 +13,7 @@ from tests.fixtures.standby import Standby
 from pgdyno.features.doctor.examination_text import grants_text
 from pgdyno.features.doctor.examine import Examination, Subject, examine
 from pgdyno.observe.session import ServerSession
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 

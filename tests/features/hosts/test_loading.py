@@ -13,7 +13,7 @@ from tests.features.hosts.workers import children, folder_of, is_alive, workers_
 from tests.fixtures.clusters import connection, run_sql
 from tests.fixtures.command import Command, eventually, server_options
 
-from pgdyno.server.dataset_kinds import KINDS
+from pgdyno.server.dataset.kinds import KINDS
 from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg

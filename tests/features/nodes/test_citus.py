@@ -10,8 +10,8 @@ from tests.fixtures.citus import WORKER_COUNT
 from tests.fixtures.clusters import connection, run_sql, scalar
 from tests.fixtures.command import Command, eventually, server_options
 
-from pgdyno.server.dataset_kinds import KINDS
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.dataset.kinds import KINDS
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg

@@ -13,7 +13,7 @@ from tests.fixtures.command import Command, eventually, server_options
 
 from pgdyno.features.nodes.answer import doubts_of_nodes
 from pgdyno.loop.load_numbers import load_numbers
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 from pgdyno.store.parquet import read_arrays
 from pgdyno.store.schema import table

@@ -18,7 +18,7 @@ from pgdyno.observe.collector import NotMeasurable
 from pgdyno.observe.session import ServerSession
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.nodes import workers_of
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg

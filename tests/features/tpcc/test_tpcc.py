@@ -15,9 +15,9 @@ from tests.fixtures.tpcc import CHECKED, contents
 
 from pgdyno.clock import monotonic_ns
 from pgdyno.features.tpcc.conditions import CONDITIONS
-from pgdyno.server.conditions import Verdict, judge
 from pgdyno.server.connect import Connection, connect
-from pgdyno.server.dataset_kinds import KINDS, needed_bytes
+from pgdyno.server.dataset.conditions import Verdict, judge
+from pgdyno.server.dataset.kinds import KINDS, needed_bytes
 from pgdyno.server.target import Target
 from pgdyno.spec.dataset import TpccDataset
 

@@ -17,9 +17,9 @@ from tests.fixtures.engine_process import Engine, RunningEngine, job_for
 from tests.fixtures.killed_loads import Interrupt, interrupt_and_resume, kill
 
 from pgdyno.engine.job import Job
-from pgdyno.server.dataset import MARK
-from pgdyno.server.dataset_kinds import KINDS
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.dataset.inspection import MARK
+from pgdyno.server.dataset.kinds import KINDS
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg

@@ -13,7 +13,7 @@ from tests.fixtures.prove import Proved
 from pgdyno.features.doctor.check_facts import CheckFacts
 from pgdyno.features.tune.review import Review, review
 from pgdyno.features.tune.server_settings import read_file
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.settings.formula import Machine
 from pgdyno.settings.objection import object_to
 from pgdyno.settings.rule import MAJORS, snapshot

@@ -8,7 +8,7 @@ import pytest
 from tests.fixtures.clusters import connection
 
 from pgdyno.errors import SpecError
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.settings.formula import FactMissing, Machine, evaluate, number
 from pgdyno.settings.objection import object_to
 from pgdyno.settings.rule import MAJORS, rule_of, snapshot

@@ -11,7 +11,7 @@ from tests.fixtures.clusters import make_cluster, run_sql
 from tests.fixtures.command import Command
 from tests.fixtures.prove import Proved
 
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 # A small table in memory. Without WAL to be flushed, a write waits for no disk either.

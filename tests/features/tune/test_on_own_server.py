@@ -18,7 +18,7 @@ from tests.fixtures.prove import Proved
 
 from pgdyno.features.tune.design import Tune
 from pgdyno.measure.changes import apply_for_good
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.system_settings import SystemSettings
 from pgdyno.server.target import Target
 from pgdyno.spec.experiment import Experiment

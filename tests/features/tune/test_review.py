@@ -21,7 +21,7 @@ from pgdyno.features.tune.review import SETTING_OF_CHECK, Review, review
 from pgdyno.features.tune.review_conf import conf_of, proposals
 from pgdyno.features.tune.review_text import rules_text, text_of
 from pgdyno.features.tune.server_settings import read_file
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.settings.formula import Machine
 from pgdyno.settings.rule import snapshot
 

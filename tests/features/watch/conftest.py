@@ -9,7 +9,7 @@ import pytest
 from tests.features.watch.incidents import make_shop
 from tests.fixtures.clusters import make_cluster, new_database
 
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 

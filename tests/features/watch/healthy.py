@@ -14,7 +14,7 @@ from tests.features.watch.strangers import Worker, several
 from tests.fixtures.clusters import run_sql, scalar
 from tests.fixtures.command import eventually
 
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 Healthy = Callable[[ScratchCluster, Target], AbstractContextManager[None]]

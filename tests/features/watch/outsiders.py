@@ -20,7 +20,7 @@ from tests.fixtures.command import eventually
 from tests.fixtures.poolers import Pooler
 from tests.fixtures.standby import Standby
 
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 

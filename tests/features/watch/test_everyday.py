@@ -15,7 +15,7 @@ from tests.features.watch.incidents import judged
 from tests.fixtures.clusters import make_cluster, run_sql
 
 from pgdyno.features.watch.incident.finding import IncidentFinding
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg

@@ -28,7 +28,7 @@ from tests.fixtures.command import Command, server_options
 from tests.fixtures.standby import Standby
 
 from pgdyno.features.watch.segments import document_again
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 from pgdyno.store.folder import ExperimentFolder
 

@@ -17,7 +17,7 @@ from tests.fixtures.line import Line
 
 from pgdyno.errors import ServerError
 from pgdyno.server.connect import connect
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.store.experiment import Store
 
 OURS = "SELECT pid FROM pg_stat_activity WHERE application_name ~ '^pgdyno/(watch|observe)/'"

@@ -25,7 +25,7 @@ from pgdyno.features.watch.tally import Tally
 from pgdyno.observe.pooler.console import ConsoleSession
 from pgdyno.observe.pooler.pools import PoolerCollector
 from pgdyno.server.connect import connect
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg

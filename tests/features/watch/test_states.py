@@ -31,7 +31,7 @@ from tests.fixtures.standby import Standby
 
 from pgdyno.features.watch.incident.finding import IncidentFinding
 from pgdyno.features.watch.tally import Tally
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg

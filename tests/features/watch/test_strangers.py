@@ -13,7 +13,7 @@ from tests.features.watch import strangers
 from tests.features.watch.incidents import judged, judged_until
 from tests.fixtures.clusters import run_sql
 
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg

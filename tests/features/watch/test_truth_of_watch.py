@@ -17,7 +17,7 @@ from tests.fixtures.prove import Figure
 from tests.truth.known_loads import FILLED, busy, function
 
 from pgdyno.features.watch.watch import watch
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.store.experiment import Store
 
 CLIENTS = 4

@@ -24,7 +24,7 @@ from pgdyno.features.watch.segments import document_again
 from pgdyno.features.watch.statements import KnownTexts
 from pgdyno.features.watch.tally import Tally
 from pgdyno.features.watch.watch import WatchOutcome, WatchRequest, WatchShow, watch
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.session_start import AT_ONCE, MARK
 from pgdyno.server.target import Target
 from pgdyno.store.experiment import Store

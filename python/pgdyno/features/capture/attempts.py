@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pgdyno.features.capture.schema import as_literal, in_quotes, parts_of
-from pgdyno.server.marked_objects import constant
+from pgdyno.server.dataset.marked_objects import constant
 
 LEFT_OUT = "pgdyno_left_out"
 """The table of what a copy lacks. It exists only if something was replaced or left out."""

@@ -7,7 +7,7 @@ from psycopg import sql
 
 from pgdyno.features.capture.attempts import LEFT_OUT
 from pgdyno.server.connect import Connection
-from pgdyno.server.dataset import MARK, foreign_code
+from pgdyno.server.dataset.inspection import MARK, foreign_code
 
 _FOUND = (
     "SELECT c.oid::regclass::text FROM pg_class c WHERE c.oid = to_regclass(%s)"

@@ -43,7 +43,7 @@ from pgdyno.features.capture.schema import (
     parts_of,
 )
 from pgdyno.features.capture.typical import CANDIDATES, others_of, typed
-from pgdyno.server.marked_objects import removal_of_marked
+from pgdyno.server.dataset.marked_objects import removal_of_marked
 
 # Tables up to this size are lists of something: a smaller copy has them whole.
 KEPT_WHOLE_ROWS = 1000

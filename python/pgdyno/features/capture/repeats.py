@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pgdyno.features.capture.schema import ColumnShape, as_literal
-from pgdyno.server.marked_objects import constant
+from pgdyno.server.dataset.marked_objects import constant
 
 DELETED_MAX = 0.01
 """The share of the rows that may be deleted if no change makes the keys unique."""

@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pgdyno.server.dataset_kind import DatasetKind, Number
+from pgdyno.server.dataset.kind import DatasetKind, Number
 from pgdyno.spec.base import Spec
 from pgdyno.spec.dataset import CaptureDataset, CaptureLoading, Dataset
 

@@ -17,7 +17,7 @@ from pgdyno.clock import monotonic_ns
 from pgdyno.features.crash.moments import Phase
 from pgdyno.process import signals
 from pgdyno.server.connect import connect
-from pgdyno.server.dataset import schemas_of
+from pgdyno.server.dataset.inspection import schemas_of
 from pgdyno.server.target import Target
 
 

@@ -16,7 +16,7 @@ from pgdyno.features.crash.record import CheckSeen
 from pgdyno.process.child import UserIds, run
 from pgdyno.server.connect import Connection
 from pgdyno.server.find import Binaries
-from pgdyno.server.postmaster import server_environment
+from pgdyno.server.scratch.postmaster import server_environment
 
 # Each returns the number of rows that violate the rule, read without an index.
 ROW_RULES = {

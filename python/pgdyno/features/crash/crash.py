@@ -26,7 +26,7 @@ from pgdyno.features.crash.work import CrashSetup
 from pgdyno.measure.run_progress import RunProgress
 from pgdyno.process import signals
 from pgdyno.quantities import duration_text
-from pgdyno.server.leftovers import sweep_leftovers
+from pgdyno.server.scratch.leftovers import sweep_leftovers
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 

@@ -30,13 +30,13 @@ from pgdyno.features.crash.scratch_crash import ScratchBench, crash_once
 from pgdyno.features.crash.work import CrashSetup
 from pgdyno.measure.loading import Loading, load_dataset
 from pgdyno.measure.run_progress import RunProgress
-from pgdyno.server import dataset as datasets
 from pgdyno.server import safety, server_facts
 from pgdyno.server.configuration import live_settings
 from pgdyno.server.connect import Connection, connect, pinned
-from pgdyno.server.dataset_kinds import kind_of
+from pgdyno.server.dataset import inspection as datasets
+from pgdyno.server.dataset.kinds import kind_of
 from pgdyno.server.find import Binaries
-from pgdyno.server.scratch import ScratchCluster, ScratchRequest
+from pgdyno.server.scratch.cluster import ScratchCluster, ScratchRequest
 from pgdyno.spec.dataset import LedgerDataset
 
 # With a small cache pages reach the disk while the load runs, where a loss of power can tear them.

@@ -25,8 +25,8 @@ from pgdyno.features.crash.work import CommittingClients, CrashSetup, connected
 from pgdyno.process import signals
 from pgdyno.process.child import UserIds
 from pgdyno.server.connect import Connection
-from pgdyno.server.scratch import ScratchCluster
-from pgdyno.server.standby import await_following, standby_of
+from pgdyno.server.scratch.cluster import ScratchCluster
+from pgdyno.server.scratch.standby import await_following, standby_of
 from pgdyno.server.target import Target
 from pgdyno.server.user_command import run_command
 

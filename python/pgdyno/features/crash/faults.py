@@ -22,8 +22,8 @@ from pgdyno.features.crash.record import CheckSeen, CrashRecord
 from pgdyno.features.crash.scratch_crash import ScratchBench, checked, on_disk, with_stopped_checks
 from pgdyno.features.crash.work import CommittingClients
 from pgdyno.process import signals
-from pgdyno.server.postmaster import read_log
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
+from pgdyno.server.scratch.postmaster import read_log
 
 Fault = Literal["fsync-eio", "full", "stall"]
 # Long enough for a checkpoint to meet the fault.

@@ -23,7 +23,7 @@ from pgdyno.features.crash.record import CrashRecord
 from pgdyno.features.crash.scratch_crash import checked
 from pgdyno.features.crash.work import CommittingClients, CrashSetup, connected
 from pgdyno.server.connect import Connection, connect
-from pgdyno.server.dataset import schemas_of
+from pgdyno.server.dataset.inspection import schemas_of
 from pgdyno.server.storage import mount_of
 from pgdyno.server.target import Target
 from pgdyno.server.user_command import COMMAND_TIMEOUT_S, run_command

@@ -26,11 +26,11 @@ from pgdyno.features.crash.record import CheckSeen, CrashRecord
 from pgdyno.features.crash.work import CommittingClients, CrashSetup
 from pgdyno.process import signals
 from pgdyno.process.child import UserIds, run
-from pgdyno.server import dataset as datasets
 from pgdyno.server.connect import Connection
+from pgdyno.server.dataset import inspection as datasets
 from pgdyno.server.find import Binaries
-from pgdyno.server.postmaster import read_log
-from pgdyno.server.scratch import ScratchCluster, ScratchRequest
+from pgdyno.server.scratch.cluster import ScratchCluster, ScratchRequest
+from pgdyno.server.scratch.postmaster import read_log
 from pgdyno.store import files
 
 _COPY_TIMEOUT_S = 600.0

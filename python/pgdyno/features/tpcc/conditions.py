@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import LiteralString
 
-from pgdyno.server.conditions import ConsistencyRule
+from pgdyno.server.dataset.conditions import ConsistencyRule
 
 # A row for each order with lines: how many lines, how many of them have a date of delivery, and the
 # amount of those. The lines of a delivered order have a date.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, LiteralString
 
 from pgdyno.features.tpcc.conditions import CONDITIONS, ITEMS
-from pgdyno.server.dataset_kind import DatasetKind, Number
+from pgdyno.server.dataset.kind import DatasetKind, Number
 from pgdyno.spec.base import Spec
 from pgdyno.spec.dataset import Dataset, TpccDataset, TpccLoading
 

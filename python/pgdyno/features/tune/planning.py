@@ -24,7 +24,7 @@ from pgdyno.quantities import duration_text
 from pgdyno.server.connect import connect
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.find import Binaries
-from pgdyno.server.placement import LAST_PLACE
+from pgdyno.server.scratch.placement import LAST_PLACE
 from pgdyno.server.system_settings import not_alterable
 from pgdyno.server.target import Target
 from pgdyno.settings.formula import Machine

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pgdyno.server.dataset_kind import DatasetKind, Number
-from pgdyno.server.pgbench_tables import LINE_POINTER_BYTES, PAGE_BYTES
+from pgdyno.server.dataset.kind import DatasetKind, Number
+from pgdyno.server.dataset.pgbench_tables import LINE_POINTER_BYTES, PAGE_BYTES
 from pgdyno.spec.base import Spec
 from pgdyno.spec.dataset import Dataset, LedgerDataset, LedgerLoading
 

@@ -24,7 +24,7 @@ if wanted.body(__name__):
     from pgdyno.features.doctor.server_sql import statements
     from pgdyno.features.doctor.session import OLDEST_MAJOR
     from pgdyno.report.short_text import shortened
-    from pgdyno.server.placement import LAST_PLACE
+    from pgdyno.server.scratch.placement import LAST_PLACE
     from pgdyno.store.experiment import Store
 
 EXIT_CHECK_FAILED = 4

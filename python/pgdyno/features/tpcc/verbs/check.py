@@ -16,16 +16,16 @@ from pgdyno.errors import SpecError
 from pgdyno.programs.program import Program
 from pgdyno.programs.registry import programs
 from pgdyno.quantities import duration_text
-from pgdyno.server.dataset_kinds import KINDS
+from pgdyno.server.dataset.kinds import KINDS
 
 if wanted.body(__name__):
     from pgdyno.answer.own import own_answer
     from pgdyno.cli.from_options import server_named
     from pgdyno.engine.engine_facts import engine_facts
-    from pgdyno.server import dataset as datasets
-    from pgdyno.server.conditions import Verdict, check
     from pgdyno.server.connect import connect
-    from pgdyno.server.dataset_kind import DatasetKind
+    from pgdyno.server.dataset import inspection as datasets
+    from pgdyno.server.dataset.conditions import Verdict, check
+    from pgdyno.server.dataset.kind import DatasetKind
 
 EXIT_CHECK_FAILED = 4
 _CHECKED = {name: said for name in KINDS if (said := kind_help(name).check)}

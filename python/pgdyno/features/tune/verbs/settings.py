@@ -40,7 +40,7 @@ if wanted.body(__name__):
     from pgdyno.features.tune.setting_help import as_new, explained
     from pgdyno.features.tune.statements import CONF_BEGINS
     from pgdyno.server.conninfo import Resolved
-    from pgdyno.server.placement import LAST_PLACE
+    from pgdyno.server.scratch.placement import LAST_PLACE
     from pgdyno.settings.formula import Machine
     from pgdyno.store.experiment import Store
 

@@ -23,7 +23,7 @@ from pgdyno.cli.unused_options import (
 )
 from pgdyno.clock import read_pair
 from pgdyno.errors import RefusedError, SpecError
-from pgdyno.server.dataset_kinds import KINDS
+from pgdyno.server.dataset.kinds import KINDS
 from pgdyno.spec.units import duration_ns, ram_here_bytes, size_bytes
 from pgdyno.user_file import read_text
 
@@ -55,8 +55,8 @@ if wanted.body(__name__):
     from pgdyno.server.connect import Connection, connect
     from pgdyno.server.conninfo import Resolved
     from pgdyno.server.find import find
-    from pgdyno.server.placement import LAST_PLACE
-    from pgdyno.server.scratch import ScratchCluster, ScratchRequest
+    from pgdyno.server.scratch.cluster import ScratchCluster, ScratchRequest
+    from pgdyno.server.scratch.placement import LAST_PLACE
     from pgdyno.server.sql_script import run_script
     from pgdyno.spec.designs import CompareDesign
     from pgdyno.spec.experiment import Experiment, Permissions, Scratch, Script, Server, Workload

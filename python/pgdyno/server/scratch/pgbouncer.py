@@ -22,7 +22,7 @@ from pgdyno.errors import ProcessError, ServerError, SpecError
 from pgdyno.process import signals
 from pgdyno.process.child import Child, run, start
 from pgdyno.server.connect import connect
-from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 # The number is only part of the socket's name: each of our processes has its own number.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, cast
 
-from pgdyno.server.dataset_kind import DatasetKind, Number
+from pgdyno.server.dataset.kind import DatasetKind, Number
 from pgdyno.spec.base import Spec
 from pgdyno.spec.dataset import Dataset, PgbenchDataset, PgbenchLoading
 

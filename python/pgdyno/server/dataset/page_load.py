@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pgdyno.process import signals
 from pgdyno.server.connect import Connection
-from pgdyno.server.heap_pages import (
+from pgdyno.server.dataset.heap_pages import (
     ACCOUNTS_PER_BRANCH,
     PAGE_BYTES,
     PageModel,

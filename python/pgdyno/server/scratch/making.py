@@ -9,11 +9,12 @@ from pathlib import Path
 
 from pgdyno.errors import ServerError
 from pgdyno.process.child import UserIds, run
-from pgdyno.server import configuration, placement
-from pgdyno.server.cluster_record import ClusterFolder, ClusterRecord
+from pgdyno.server import configuration
 from pgdyno.server.find import Binaries
-from pgdyno.server.identity import reachable_binaries, server_user
-from pgdyno.server.postmaster import START_TIMEOUT_S, server_environment
+from pgdyno.server.scratch import placement
+from pgdyno.server.scratch.identity import reachable_binaries, server_user
+from pgdyno.server.scratch.postmaster import START_TIMEOUT_S, server_environment
+from pgdyno.server.scratch.record import ClusterFolder, ClusterRecord
 
 SUPERUSER = "postgres"
 _TIMEOUT_S = 300.0

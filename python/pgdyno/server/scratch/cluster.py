@@ -1,7 +1,7 @@
 """A scratch PostgreSQL: pgdyno makes, starts, changes, stops and removes it without a trace.
 
 Root never writes inside the data directory, which belongs to another user: the configuration
-(`cluster_conf`) is next to it.
+(`conf.py`) is next to it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,17 @@ from pgdyno.process import cleanup, signals
 from pgdyno.process.child import Child, UserIds
 from pgdyno.process.processes import ProcessIdentity
 from pgdyno.server import configuration
-from pgdyno.server.cluster_conf import ClusterConf
-from pgdyno.server.cluster_record import ClusterFolder, ClusterRecord, is_in_use
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.find import Binaries, find
-from pgdyno.server.postmaster import (
+from pgdyno.server.scratch.conf import ClusterConf
+from pgdyno.server.scratch.making import (
+    SUPERUSER,
+    ScratchRequest,
+    initialise,
+    make_folder,
+    sync_files,
+)
+from pgdyno.server.scratch.postmaster import (
     START_TIMEOUT_S,
     Place,
     launch_postmaster,
@@ -38,13 +44,7 @@ from pgdyno.server.postmaster import (
     start_postmaster,
     stop_postmaster,
 )
-from pgdyno.server.scratch_making import (
-    SUPERUSER,
-    ScratchRequest,
-    initialise,
-    make_folder,
-    sync_files,
-)
+from pgdyno.server.scratch.record import ClusterFolder, ClusterRecord, is_in_use
 from pgdyno.server.target import Target
 
 __all__ = ["ScratchCluster", "ScratchRequest", "end_orphan"]

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import ServerError
-from pgdyno.server.cluster_record import FOLDER_PREFIX, ClusterFolder, remove_unfinished
-from pgdyno.server.placement import LAST_PLACE
-from pgdyno.server.scratch import end_orphan
+from pgdyno.server.scratch.cluster import end_orphan
+from pgdyno.server.scratch.placement import LAST_PLACE
+from pgdyno.server.scratch.record import FOLDER_PREFIX, ClusterFolder, remove_unfinished
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from pgdyno.clock import monotonic_ns
 from pgdyno.errors import ServerError
 from pgdyno.process import signals
 from pgdyno.process.child import UserIds, run
-from pgdyno.server.postmaster import server_environment
-from pgdyno.server.scratch import ScratchCluster, ScratchRequest
+from pgdyno.server.scratch.cluster import ScratchCluster, ScratchRequest
+from pgdyno.server.scratch.postmaster import server_environment
 
 _BACKUP_TIMEOUT_S = 300.0
 _FOLLOWING_TIMEOUT_NS = 60_000_000_000

@@ -12,14 +12,14 @@ from pgdyno.errors import SpecError
 from pgdyno.feature import FeatureTable
 
 if TYPE_CHECKING:
-    from pgdyno.server.dataset_kind import DatasetKind
+    from pgdyno.server.dataset.kind import DatasetKind
     from pgdyno.spec.dataset import Dataset
 
 WAL_RESERVE_BYTES = 1 << 30  # max_wal_size, which a load or a run fills, is 1 GB unless set.
 _EMPTY_CLUSTER_BYTES = 24 << 20  # three copies of the template database
 
 KINDS: FeatureTable[DatasetKind] = FeatureTable(
-    "dataset_kinds", {"pgbench": "pgdyno.server.pgbench_tables:PGBENCH"}
+    "dataset_kinds", {"pgbench": "pgdyno.server.dataset.pgbench_tables:PGBENCH"}
 )
 
 

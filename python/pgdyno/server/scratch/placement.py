@@ -10,7 +10,7 @@ from pathlib import Path
 from pgdyno.errors import RefusedError, ServerError, SpecError
 from pgdyno.process.child import UserIds
 from pgdyno.quantities import gigabytes
-from pgdyno.server.identity import can_reach
+from pgdyno.server.scratch.identity import can_reach
 from pgdyno.server.storage import free_bytes, mount_of, nearest_existing
 
 LAST_PLACE = Path("/var/tmp")

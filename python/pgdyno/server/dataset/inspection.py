@@ -1,4 +1,4 @@
-"""Which dataset a database has, and who owns it. `dataset_removal.py` drops what pgdyno made.
+"""Which dataset a database has, and who owns it. `removal.py` drops what pgdyno made.
 
 The loader leaves a mark on every table it makes, as the table's comment:
 `pgdyno dataset pgbench scale=50 fillfactor=100 ...`. Tables without the mark belong to somebody
@@ -16,10 +16,10 @@ from psycopg import sql
 
 from pgdyno.errors import ServerError
 from pgdyno.server.connect import Connection
-from pgdyno.server.dataset_kind import DatasetKind
-from pgdyno.server.dataset_kinds import KINDS
+from pgdyno.server.dataset.kind import DatasetKind
+from pgdyno.server.dataset.kinds import KINDS
+from pgdyno.server.dataset.pgbench_tables import PGBENCH
 from pgdyno.server.failures import step_for
-from pgdyno.server.pgbench_tables import PGBENCH
 
 MARK = "pgdyno dataset"
 # The loader's journal exists until a load is finished. Its comment begins with the mark.

@@ -1,6 +1,6 @@
 """What pgdyno must know about a kind of dataset: its tables, sizes, marks and options.
 
-The engine makes the rows. `dataset_kinds.KINDS` lists the kinds, and docs/adding.md says how to add
+The engine makes the rows. `kinds.KINDS` lists the kinds, and docs/adding.md says how to add
 one.
 """
 
@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, LiteralString
 
-from pgdyno.server.conditions import ConsistencyRule
+from pgdyno.server.dataset.conditions import ConsistencyRule
 from pgdyno.spec.base import Spec
 from pgdyno.spec.dataset import Dataset
 

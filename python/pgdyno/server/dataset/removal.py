@@ -9,10 +9,10 @@ from psycopg import sql
 
 from pgdyno.errors import RefusedError, ServerError
 from pgdyno.server.connect import Connection
-from pgdyno.server.dataset import MARK, Dataset, inspect, journal_of, marked_datasets
-from pgdyno.server.dataset_kind import DatasetKind
-from pgdyno.server.dataset_kinds import KINDS
-from pgdyno.server.marked_objects import removal_of_marked
+from pgdyno.server.dataset.inspection import MARK, Dataset, inspect, journal_of, marked_datasets
+from pgdyno.server.dataset.kind import DatasetKind
+from pgdyno.server.dataset.kinds import KINDS
+from pgdyno.server.dataset.marked_objects import removal_of_marked
 
 # Number of partitions that one transaction drops. Each takes up to 12 locks.
 _LEAVES_AT_ONCE = 50

@@ -16,8 +16,8 @@ from pgdyno.errors import ServerError
 from pgdyno.process import signals
 from pgdyno.process.child import Child
 from pgdyno.server import configuration
-from pgdyno.server.cluster_record import ClusterFolder
 from pgdyno.server.connect import Connection
+from pgdyno.server.scratch.record import ClusterFolder
 
 SPARE_CONNECTIONS = 20
 _RELOAD_TIMEOUT_S = 10.0

@@ -1,0 +1,1 @@
+"""Tables that pgdyno makes: their kinds, what a database has of them, their removal."""

@@ -1,0 +1,1 @@
+"""A scratch PostgreSQL: made, configured, started, ended and removed by pgdyno."""
