@@ -10,10 +10,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from tests.cli.test_signals_of_verbs import ASKED, VARIANTS
+from tests.cli.test_signals_of_verbs import ASKED, QUICK, VARIANTS
 from tests.fixtures.clusters import Make, run_sql
 from tests.fixtures.command import Command, Process, eventually, server_options
 from tests.fixtures.floods import Flood
+from tests.fixtures.poolers import Pooler
 
 from pgdyno.errors import ServerError
 from pgdyno.process import signals
@@ -36,22 +37,22 @@ MOMENTS_S = (None, 0.4, 2.5)
 
 
 @contextmanager
-def stopped(cluster: ScratchCluster) -> Iterator[None]:
-    """Stop the postmaster and all its processes for the block, as a host that hangs does."""
-    assert cluster.pid is not None
-    pids = [cluster.pid]
+def stopped(pid: int | None) -> Iterator[None]:
+    """Stop a postmaster or pooler and all its processes, as a host that hangs does."""
+    assert pid is not None
+    pids = [pid]
     try:
         # The postmaster comes first, so that it starts no other process.
-        os.kill(cluster.pid, signal.SIGSTOP)
-        pids += descendants(cluster.pid)
-        for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+        pids += descendants(pid)
+        for one_pid in pids:
             with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGSTOP)
+                os.kill(one_pid, signal.SIGSTOP)
         yield
     finally:
-        for pid in reversed(pids):
+        for one_pid in reversed(pids):
             with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
+                os.kill(one_pid, signal.SIGCONT)
 
 
 def seconds_idle_until_end(process: Process) -> float:
@@ -79,7 +80,7 @@ def seconds_idle_until_end(process: Process) -> float:
 def seconds_to_end(
     pgdyno: Command,
     asked: tuple[str, ...],
-    cluster: ScratchCluster,
+    pid: int | None,
     *,
     moment_s: float | None,
     number: signal.Signals,
@@ -89,7 +90,7 @@ def seconds_to_end(
     if moment_s is not None:
         running = pgdyno.start(*asked)
         time.sleep(moment_s)
-    with stopped(cluster):
+    with stopped(pid):
         if running is None:
             running = pgdyno.start(*asked)
         time.sleep(1.0)
@@ -100,21 +101,64 @@ def seconds_to_end(
     return took, said.err
 
 
+def slow_ends(pgdyno: Command, asked: tuple[str, ...], pid: int | None) -> dict[object, object]:
+    """Return at which moments a verb needs too long to end, with what it said."""
+    slow: dict[object, object] = {}
+    for place, moment_s in enumerate(MOMENTS_S):
+        number = (signal.SIGINT, signal.SIGTERM)[place % 2]
+        took, err = seconds_to_end(pgdyno, asked, pid, moment_s=moment_s, number=number)
+        if took > ENDS_WITHIN_S:
+            slow[moment_s] = (round(took, 1), err)
+    return slow
+
+
+@pytest.mark.parametrize("version", ["15", "18"])
 @pytest.mark.parametrize("verb", CONNECTING)
 def test_a_signal_ends_every_verb_while_the_server_hangs(
-    verb: str, new_cluster: Make, pgdyno: Command, tmp_path: Path
+    verb: str, version: str, new_cluster: Make, pgdyno: Command, tmp_path: Path
 ) -> None:
-    cluster = new_cluster("15")
+    cluster = new_cluster(version)
     script = tmp_path / "reads.sql"
     script.write_text("SELECT pg_sleep(0.01);\n")
     asked = ASKED[verb](server_options(cluster.target), script)
-    slow = {}
-    for place, moment_s in enumerate(MOMENTS_S):
-        number = (signal.SIGINT, signal.SIGTERM)[place % 2]
-        took, err = seconds_to_end(pgdyno, asked, cluster, moment_s=moment_s, number=number)
-        if took > ENDS_WITHIN_S:
-            slow[moment_s] = (round(took, 1), err)
-    assert slow == {}
+    assert slow_ends(pgdyno, asked, cluster.pid) == {}
+
+
+def through(pooler: Pooler, verb: str, script: Path) -> tuple[str, ...]:
+    """Return a command whose load, or whose observation, goes through a pooler."""
+    place = pooler.server
+    direct = f"host={place.host} port={place.ports} user={place.user} dbname={place.database}"
+    pooled = server_options(pooler.target)
+    console = f"host=127.0.0.1 port={pooler.port} user=anybody dbname=pgbouncer"
+    seen = ("--observe", direct, "--pooler", console)
+    if verb == "watch":
+        return ("watch", *server_options(place), "--pooler", console)
+    if verb == "compare":
+        way = f"host=127.0.0.1 port={pooler.port} user=anybody dbname=pooled"
+        return (
+            *("compare", *server_options(place), "-f", str(script), *QUICK),
+            *("--variant", "direct", "--variant", f"pooled: dsn={way}"),
+        )
+    if verb != "run":
+        return (*ASKED[verb](pooled, script), *seen)
+    words = ASKED[verb](pooled, script)
+    spec = Path(words[1])
+    spec.write_text(
+        spec.read_text()
+        .replace("[dataset]", f'observe = "{direct}"\n[dataset]')
+        .replace("[workload]", '[workload]\nprotocol = "simple"')
+    )
+    return words
+
+
+@pytest.mark.parametrize("verb", ["bench", "run", "compare", "watch", "sweep"])
+def test_a_signal_ends_a_verb_while_the_pooler_in_between_hangs(
+    verb: str, pooler: Pooler, pgdyno: Command, tmp_path: Path
+) -> None:
+    script = tmp_path / "reads.sql"
+    script.write_text("SELECT pg_sleep(0.01);\n")
+    asked = through(pooler, verb, script)
+    assert slow_ends(pgdyno, asked, pooler.process.pid) == {}
 
 
 def test_settings_that_could_not_be_restored_are_named_with_the_command_for_it(
@@ -136,7 +180,7 @@ def test_settings_that_could_not_be_restored_are_named_with_the_command_for_it(
         lambda: run_sql(target, "SHOW autovacuum_naptime") == [("41s",)],
         unless=lambda: running.process.poll() is not None,
     )
-    with stopped(cluster):
+    with stopped(cluster.pid):
         running.signal(signal.SIGINT)
         took = seconds_idle_until_end(running.process)
     said = running.wait()
@@ -160,7 +204,7 @@ def test_after_a_signal_a_silent_server_is_not_asked_again(
 
     monkeypatch.setattr(system_settings, "connect", connecting)
     settings = system_settings.SystemSettings(cluster.target, "test")
-    with stopped(cluster), signals.handled(), signals.shielded():
+    with stopped(cluster.pid), signals.handled(), signals.shielded():
         os.kill(os.getpid(), signal.SIGINT)
         with pytest.raises(ServerError):
             settings.require(cluster.target, {"autovacuum_naptime": "41s"})
@@ -173,7 +217,7 @@ def test_a_server_that_was_silent_after_a_signal_is_asked_again_only_by_who_rest
     target = new_cluster("18").target
     cluster = new_cluster("18")
     waited_s = []
-    with stopped(cluster), signals.handled(), signals.shielded():
+    with stopped(cluster.pid), signals.handled(), signals.shielded():
         os.kill(os.getpid(), signal.SIGINT)
         for read_only in (True, True, False):
             began = time.monotonic()
