@@ -4,8 +4,9 @@
    left out, and if no section has all of the rest, the words that the best section has are sought.
    The last table of the glossary names words and the page or the term for them, and these words
    count as words of the title there: `make site` writes the table before this text, as
-   `otherWords`. A published test counts with its title only, because its tables of waits and
-   settings have nearly every word. Pages that answer come before pages that list. */
+   `otherWords`, and the sections of the glossary's terms as `sectionOfTerm`. A published test
+   counts with its title only, because its tables of waits and settings have nearly every word.
+   Pages that answer come before pages that list. */
 (() => {
   "use strict";
   const SMALL = new RegExp(
@@ -21,10 +22,9 @@
 
   /* The page of a term, the section that has its name, or the part of the glossary that has it. */
   function itemOf(items, term) {
-    const has = (item) => plain(item.text).includes(` ${term} `);
     return items.find((item) => placeOf(item) === `${term}.html`)
       || items.find((item) => item.title.toLowerCase() === term)
-      || items.find((item) => placeOf(item).startsWith("glossary.") && has(item));
+      || items.find((item) => placeOf(item) === `glossary.html#${sectionOfTerm[term]}`);
   }
 
   function withOtherWords(items) {
@@ -33,14 +33,16 @@
       const page = placeOf(item);
       if (/^examples\/|#other-words$/.test(page)) return { ...item, text: "" };
       const words = otherWords.filter((row) => places.get(row[1]) === item).map((row) => row[0]);
+      const names = words.join(", ").split(", ");
       if (!page.includes("#")) words.push(page.replace(".html", ""));
-      return words.length ? { ...item, title: `${item.title} ${words.join(" ")}` } : item;
+      return words.length ? { ...item, title: `${item.title} ${words.join(" ")}`, names } : item;
     });
   }
 
   class Section {
     constructor(item) {
       this.page = placeOf(item);
+      this.names = (item.names || []).map((name) => wordsOf(name).join(" "));
       this.title = wordsOf(item.title);
       this.text = [...this.title, ...wordsOf(plain(item.text))];
     }
@@ -49,11 +51,14 @@
       return this.text.some((other) => other.startsWith(word));
     }
 
-    /* How well its title answers; a whole page answers better than a part. */
+    /* How well its title answers; a whole page answers better than a part, and the place that the
+       glossary names for just these words before all. */
     rank(words) {
       const isTitled = (word) => this.title.includes(word) || this.title.includes(`${word}s`);
       const titled = words.filter(isTitled).length;
-      return 4 * titled + (this.page.includes("#") ? 0 : 2) - (LAST.test(this.page) ? 5 : 0);
+      const named = this.names.includes(words.join(" ")) ? 12 : 0;
+      const whole = this.page.includes("#") ? 0 : 2;
+      return 4 * titled + named + whole - (LAST.test(this.page) ? 5 : 0);
     }
   }
 

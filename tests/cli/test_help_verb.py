@@ -89,6 +89,10 @@ def test_every_other_word_leads_somewhere() -> None:
     assert len(other) > 50
     for word in other:
         assert answer_to(word), word
+    # The search of the site needs a page, a heading or a term.
+    titles = {section.title.lower() for page in pages().values() for section in page}
+    places = {*topics(), *titles, "look for"}
+    assert [place for place in other.values() if place not in places] == []
 
 
 @pytest.mark.parametrize(

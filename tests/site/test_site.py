@@ -162,6 +162,10 @@ _QUESTIONS = {
     "csv": ("api",),
     "replication": ("connections",),
     "vacuum": ("watch",),
+    "exit code": ("cli",),
+    "deadlock": ("slow-now",),
+    "p99": ("glossary",),
+    "standard deviation": ("glossary", "method"),
 }
 
 
