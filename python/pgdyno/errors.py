@@ -9,7 +9,8 @@ PgdynoError
 ├── StoreError       a results folder is not writable, or is not a results folder (exit 1)
 ├── AnalysisError    the numbers allow no estimate (exit 2)
 └── InterruptedByUser  SIGINT; all measurements until then are kept (exit 130)
-    └── TerminatedByUser  SIGTERM or SIGHUP; likewise (exit 143)
+    ├── TerminatedByUser  SIGTERM or SIGHUP; likewise (exit 143)
+    └── TimeUsedUp  the time that the user gave is over; likewise (exit 5)
 """
 
 from __future__ import annotations
@@ -99,3 +100,9 @@ class TerminatedByUser(InterruptedByUser):
     """SIGTERM or SIGHUP arrived; all measurements until then are kept."""
 
     exit_code = 143
+
+
+class TimeUsedUp(InterruptedByUser):
+    """The time that the user gave is over; all measurements until then are kept."""
+
+    exit_code = 5

@@ -129,7 +129,7 @@ def test_the_answer_has_the_interval_of_the_look_that_the_plan_had(
 
 def test_a_comparison_has_the_devices_of_each_variant(pgdyno: Command, scripts: Path) -> None:
     (scripts / "fast.sql").write_text("SELECT pg_sleep(0.002);\nSELECT txid_current();\n")
-    said = pgdyno("compare", *options(scripts, "-T", "4s", "--budget", "1s", "--json"))
+    said = pgdyno("compare", *options(scripts, "-T", "4s", "--rounds", "3", "--json"))
     idle, writing = (variant["devices"] for variant in said.document["variants"])
     assert writing["wal_generated"]["value"] > idle["wal_generated"]["value"], said.err
     assert writing["wal_generated"]["unit"] == "MB/s"
@@ -165,7 +165,7 @@ def test_a_script_slower_than_a_tenth_of_a_run_is_measured_by_the_execution(
 ) -> None:
     (scripts / "slow.sql").write_text("SELECT pg_sleep(1.2);\n")
     (scripts / "fast.sql").write_text("SELECT pg_sleep(0.2);\n")
-    said = pgdyno("compare", *options(scripts, "-c", "1", "--budget", "1s", "--json"))
+    said = pgdyno("compare", *options(scripts, "-c", "1", "--rounds", "3", "--json"))
     document = said.document
     assert document["metric"] == "duration", said.err
     slow, fast = document["variants"]
@@ -198,7 +198,7 @@ def test_a_variant_that_fails_while_it_is_measured_is_left_out(
 ) -> None:
     (scripts / "broken.sql").write_text("SELECT * FROM nowhere;\n")
     broken = f"broken: script={scripts / 'broken.sql'}"
-    said = pgdyno("compare", *options(scripts, "--variant", broken, "--budget", "1s", "--json"))
+    said = pgdyno("compare", *options(scripts, "--variant", broken, "--rounds", "3", "--json"))
     by_name = {variant["name"]: variant for variant in said.document["variants"]}
     assert "nowhere" in by_name["broken"]["cannot_start"]
     assert by_name["fast"]["runs"] == 3, "fewer rounds have no interval"

@@ -114,7 +114,7 @@ LINES: list[tuple[list[str], str]] = [
     (["bench", *SCRATCH, "--think-factor", "1"], "no script of this load has keying"),
     (["bench", *SCRATCH, "--allow-write"], "--allow-write has no effect here"),
     (["doctor", "--scratch", "--budget", "1min"], "only --aa runs a load"),
-    (["doctor", "--aa", "--budget", "20s"], "too short for a noise floor"),
+    (["doctor", "--aa", "--budget", "20s"], "too short for an interval"),
     (["diff", "1", "2"], "1"),
     (["note", "77", "x"], "77"),
     (["list", "--store", "/nowhere/at/all"], "/nowhere/at/all"),

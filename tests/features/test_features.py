@@ -71,7 +71,7 @@ def test_without_features_the_core_measures_compares_and_shows(tmp_path: Path) -
     store = ("--store", str(tmp_path / "store"))
     load = ("-b", "select-only", "-c", "2", "-s", "1", "-T", "2s", "-q", "--allow-tmpfs", *store)
     said(environment, "bench", *load, code=3)  # A run of 2 s is too short to be valid.
-    shapes = ("--variant", "a: jit=on", "--variant", "b: jit=off", "--budget", "20s")
+    shapes = ("--variant", "a: jit=on", "--variant", "b: jit=off", "--budget", "60s")
     compared = ("compare", *load, *shapes, "--dry-run")
     assert "b" in said(environment, *compared)
     assert "tps" in said(environment, "show", *store)

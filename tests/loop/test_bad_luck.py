@@ -20,7 +20,7 @@ from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg
-SHORT = ("-c", "1", "-T", "1s", "--warmup", "0s", "--budget", "1s")
+SHORT = ("-c", "1", "-T", "1s", "--warmup", "0s", "--rounds", "3")
 SCRATCH = [part for n, v in QUICK.items() for part in ("--set", f"{n}={v}")]
 # Ends the whole server at once, whatever it does: it stands in the server's own folder. No
 # transaction is over before it has.

@@ -67,6 +67,32 @@ def test_creating_loading_and_answering_are_a_part_of_the_budget(
     assert last_s - began_s <= 100 + longest_s, "a round began that the time was too short for"
 
 
+@pytest.mark.pg
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("version", ["15", "18"])
+@pytest.mark.parametrize(
+    ("second", "length"),
+    [("b: sql='SELECT pg_sleep(300)'", ("-T", "500ms")), ("b: jit=off", ("--metric", "duration"))],
+    ids=["opening", "a run"],
+)
+def test_what_takes_longer_than_the_budget_is_ended_by_it(
+    version: str, second: str, length: tuple[str, ...], pgdyno: Command, tmp_path: Path
+) -> None:
+    needs.postgresql(version)
+    script = tmp_path / "one.sql"
+    script.write_text("SELECT pg_sleep(300);\n" if "duration" in length else "SELECT 1;\n")
+    assert pgdyno("list").code == 0
+    began_s = time.monotonic()
+    done = pgdyno(
+        *("compare", "--pg-version", version, "-s", "1", "-f", str(script), "-c", "1"),
+        *("--variant", "a: ", "--variant", second, "--budget", "30s", *length, "--warmup", "0s"),
+        timeout_s=100,
+    )
+    assert time.monotonic() - began_s <= 33
+    assert done.code == 5
+    assert "The budget of 30 s is used up." in done.error
+
+
 def _asked(budget: str = "60s") -> Experiment:
     return Experiment(
         name="asked",

@@ -6,11 +6,13 @@ import re
 import time
 from pathlib import Path
 
+import pytest
 from tests.fixtures import needs
 
 from pgdyno.designs import design_of
+from pgdyno.errors import SpecError
 from pgdyno.loop.preview import least_ns as least_ns_of
-from pgdyno.loop.preview import preview, warnings_before
+from pgdyno.loop.preview import preview, refuse_short_budget, warnings_before
 from pgdyno.spec.experiment import (
     BenchDesign,
     CompareDesign,
@@ -55,10 +57,12 @@ def test_a_budget_is_called_too_small_only_below_the_least_time_of_its_rounds() 
     # Two pilots and three rounds of two runs, each with six seconds of load, and at most a second
     # around it: a comparison with such a budget ended in time.
     assert least_ns <= 8 * 7e9
-    for budget_ns, is_warned in ((least_ns, False), (least_ns - 1_000_000_000, True)):
-        design = CompareDesign(budget=f"{budget_ns // 1_000_000}ms")
-        warned = list(warnings_before(asked.with_fields(design=design), design_of(asked)))
-        assert any("too small for a verdict" in text for text in warned) == is_warned, warned
+    design = CompareDesign(budget=f"{least_ns // 1_000_000}ms")
+    refuse_short_budget(asked.with_fields(design=design), design_of(asked))
+    design = CompareDesign(budget=f"{least_ns // 1_000_000 - 1000}ms")
+    with pytest.raises(SpecError, match="too short for an interval, which needs 3 rounds") as seen:
+        refuse_short_budget(asked.with_fields(design=design), design_of(asked))
+    assert seen.value.hint == "--budget 60s"
 
 
 def test_a_queue_for_few_rows_is_told_before_the_load() -> None:
@@ -116,7 +120,8 @@ def test_the_preview_of_many_variants_takes_seconds() -> None:
     )
     began = time.process_time()
     assert preview(asked, design_of(asked)).count("work_mem = ") == 402
-    assert list(warnings_before(asked, design_of(asked)))
+    with pytest.raises(SpecError, match="The budget of 30 min is too short"):
+        refuse_short_budget(asked, design_of(asked))
     # It took 25 s. Other processes on the cores may double the CPU time.
     assert time.process_time() - began < 4
 

@@ -78,7 +78,11 @@ def carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Carried:
         monkeypatch.setattr(Repeats, "_disturbed", plant)
         folder = Store(tmp_path).create("night", asked.design.kind)
         monkeypatch.setattr(folder, "next_run_number", lambda: len(ran) + 1)
-        setup: Any = SimpleNamespace(experiment=asked, progress=SimpleNamespace(said=said.append))
+        setup: Any = SimpleNamespace(
+            experiment=asked,
+            progress=SimpleNamespace(said=said.append),
+            label_of=lambda run: run.label(["one"]),
+        )
         servers: Any = SimpleNamespace(excluded={})
         assert drive._loop(setup, servers, folder, design_of(asked)) is None
         return ran, folder, said
@@ -92,7 +96,10 @@ def test_a_disturbed_run_is_measured_again_and_the_plan_stays_the_same(carried: 
     assert (ran[1].cell, ran[1].round, ran[1].seed) == (ran[2].cell, ran[2].round, ran[2].seed)
     [again] = repeated(folder)
     assert (again.number, again.kind, again.why) == (2, "steal", STEAL.message)
-    assert "run 2 is repeated: The hypervisor took 4 % of the CPU away." in said
+    again_said = (
+        f"measured again: {ran[1].label(['one'])}, round 1: The hypervisor took 4 % of the CPU"
+    )
+    assert f"{again_said} away." in said
     assert failed_since(folder) == RUN_NS
 
 
@@ -124,7 +131,7 @@ def test_every_design_repeats_a_disturbed_run_with_the_same_load(
     [again] = repeated(folder)
     place = next(i for i, run in enumerate(ran) if run.number == again.number)
     assert replace(ran[place + 1], number=0) == replace(ran[place], number=0)
-    assert any(f"run {again.number} is repeated" in line for line in said)
+    assert any(f"round {ran[place].round}: {again.why}" in line for line in said)
 
 
 def test_a_run_is_not_repeated_beyond_the_budget(carried: Carried) -> None:

@@ -30,7 +30,7 @@ def test_a_variant_whose_server_stays_down_is_left_out(
     said = pgdyno(
         "compare",
         *("-h", own.target.host, "-p", own.target.ports, "-U", own.target.user, "-d", "postgres"),
-        *("-f", tmp_path / "one.sql", "-c", "1", "-T", "1s", "--warmup", "0s", "--budget", "1s"),
+        *("-f", tmp_path / "one.sql", "-c", "1", "-T", "1s", "--warmup", "0s", "--rounds", "3"),
         *("--admin", own.conninfo, "--restart-command", restart, "--recover-command", recover),
         *("--variant", "as it is", "--variant", "never: max_wal_senders=900; wal_level=minimal"),
         *("--variant", "fine: shared_buffers=24MB", "--json"),
@@ -58,7 +58,7 @@ def compared(
     asked = pgdyno.in_order(
         "compare",
         *("-h", own.target.host, "-p", own.target.ports, "-U", own.target.user, "-d", "postgres"),
-        *("-f", tmp_path / "one.sql", "-c", "1", "-T", "1s", "--warmup", "0s", "--budget", "1s"),
+        *("-f", tmp_path / "one.sql", "-c", "1", "-T", "1s", "--warmup", "0s", "--rounds", "3"),
         *("--variant", "as it is", "--variant", "never: max_wal_senders=5; wal_level=minimal"),
         *(*variants, *permissions),
     )

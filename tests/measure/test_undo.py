@@ -47,7 +47,7 @@ def compared(
     script.write_text("SELECT pg_sleep(0.005);\n")
     asked = pgdyno.in_order(
         *("compare", *server_options(target), *permissions),
-        *("-f", script, "-c", "1", "-T", duration, "--warmup", "0s", "--budget", "1s"),
+        *("-f", script, "-c", "1", "-T", duration, "--warmup", "0s", "--rounds", "3"),
         *("--variant", variants[0], "--variant", variants[1]),
     )
     return [*asked, *permissions]

@@ -57,5 +57,5 @@ def test_a_comparison_of_two_servers_needs_a_confirmation_for_each(
             said = pgdyno(*compared, *given)
             assert said.code == 1
             assert missing in " ".join(said.error.split())
-        done = pgdyno(*compared, *first, *second, "--budget", "3s", "--json")
+        done = pgdyno(*compared, *first, *second, "--rounds", "3", "--json")
         assert {variant["runs"] for variant in done.document["variants"]} != {0}, done.err

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from pgdyno.errors import InterruptedByUser, TerminatedByUser
+from pgdyno.errors import InterruptedByUser, TerminatedByUser, TimeUsedUp
 from pgdyno.process import signals
 
 
@@ -30,6 +30,20 @@ def test_a_signal_is_raised_at_the_next_safe_point_and_only_once() -> None:
         signals.check()
         assert signals.requested() is signal.SIGINT
     assert caught.value.exit_code == 130
+
+
+def test_a_block_with_a_limit_is_ended_in_time_and_what_follows_is_not() -> None:
+    with signals.handled():
+        with signals.ended_after(0.05), pytest.raises(TimeUsedUp) as caught:
+            signals.sleep(60)
+        signals.sleep(0.001)
+        assert signals.requested() is None
+        with signals.ended_after(60), signals.ended_after(None):
+            signals.sleep(0.001)
+        raise_here(signal.SIGINT)
+        with pytest.raises(InterruptedByUser):
+            signals.sleep(60)
+    assert caught.value.exit_code == 5
 
 
 @pytest.mark.usefixtures("hangups_heard")

@@ -53,7 +53,7 @@ def verbs(trap: Trap, folder: Path) -> dict[tuple[str, ...], int]:
         ("capture", *here, "-o", str(folder / "a.capture"), "--duration", "2s"): 0,
         ("bench", *here, *file, *QUICK): 3,
         ("bench", *here, *file, *QUICK, "--observe", observe): 3,
-        ("compare", *here, *file, *QUICK, *variants, "--budget", "3s"): 3,
+        ("compare", *here, *file, *QUICK, *variants, "--rounds", "3"): 3,
         ("tune", *here, *file, "--admin", observe, "--dry-run"): 0,
         ("undo",): 0,
         ("init", *here, "-s", "1", *trusted): 0,
@@ -214,7 +214,7 @@ def test_a_variant_that_leads_to_tables_of_the_user_is_refused(
     both_places: Target, pgdyno: Command
 ) -> None:
     variants = ("--variant", "a: work_mem=4MB", "--variant", "b: search_path=app")
-    load = ("-b", "tpcb-like", *QUICK, "--budget", "4s")
+    load = ("-b", "tpcb-like", *QUICK, "--rounds", "3")
     said = pgdyno("compare", *server_options(both_places), *variants, *load)
     assert said.code == 1, said.err
     assert "--allow-write" in said.error

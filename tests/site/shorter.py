@@ -22,7 +22,7 @@ SHORTER = {
     **{
         "--clients": "1,2",
         "-R": "50",
-        "--budget": "5s",
+        "--budget": "60s",
         "--rounds": "3",
         "--price-of-loss": "1",
         "--prove": "5s",
@@ -36,7 +36,7 @@ ADDED = {
         *("-T", "500ms", "--warmup", "0s", "--rounds", "1"),
         *("--clients", "1,2", "--knee-duration", "500ms"),
     ),
-    "compare": ("-T", "500ms", "--warmup", "0s", "--budget", "5s"),
+    "compare": ("-T", "500ms", "--warmup", "0s", "--rounds", "3"),
     "tune": ("--budget", "40s"),
     "crash": ("--crashes", "1"),
     "doctor --aa": ("--budget", "60s", "--run", "1s"),

@@ -24,7 +24,7 @@ from pgdyno.designs import answer_so_far, design_of, document_of, page_of, words
 from pgdyno.errors import EngineError, InterruptedByUser, PgdynoError, SpecError, StoreLostError
 from pgdyno.loop.drive import Outcome, carry_out, check_first, checked_scripts
 from pgdyno.loop.journal import visits
-from pgdyno.loop.preview import preview, warnings_before
+from pgdyno.loop.preview import preview, refuse_short_budget, warnings_before
 from pgdyno.measure.under_test import LentCluster
 from pgdyno.quantities import counted, duration_text
 from pgdyno.report.numbers import interval_text, value_text
@@ -102,10 +102,7 @@ def measured(
         return VerbResult(0)
     _refuse_unknown_types(gates, asked.experiment)
     if resumed is None:
-        if asked.experiment.design.needs_valid_runs:
-            refuse_short_runs(asked.experiment, verb)
-        for note in warnings_before(asked.experiment, design_of(asked.experiment)):
-            output.note(f"warning: {note}")
+        _refuse_or_warn(asked.experiment, verb)
     if options.get("dry_run"):
         _preview(verb, asked, options, resumed)
         return VerbResult(0)
@@ -149,6 +146,14 @@ def measured(
     if code == 0 and findings is not None and is_undecided(findings):
         code = EXIT_CANNOT_TELL
     return VerbResult(code, outcome.folder, findings, outcome.error)
+
+
+def _refuse_or_warn(experiment: Experiment, verb: str) -> None:
+    if experiment.design.needs_valid_runs:
+        refuse_short_runs(experiment, verb)
+    refuse_short_budget(experiment, design_of(experiment))
+    for note in warnings_before(experiment, design_of(experiment)):
+        output.note(f"warning: {note}")
 
 
 def _preview(

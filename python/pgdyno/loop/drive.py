@@ -10,7 +10,7 @@ from typing import Any
 from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.engine.records import ScriptShape
 from pgdyno.engine.stream import check_job
-from pgdyno.errors import PgdynoError, ServerError, StoreError, StoreLostError
+from pgdyno.errors import PgdynoError, ServerError, StoreError, StoreLostError, TimeUsedUp
 from pgdyno.loop.failures import Failures
 from pgdyno.loop.history import history_of, measured
 from pgdyno.loop.journal import (
@@ -26,7 +26,7 @@ from pgdyno.loop.journal import (
 from pgdyno.loop.losses import measure_losses
 from pgdyno.loop.repeats import Repeats
 from pgdyno.loop.stored_facts import StoredFacts
-from pgdyno.loop.within_budget import SlowOpening
+from pgdyno.loop.within_budget import SlowOpening, deadline_s, used_up
 from pgdyno.measure.execute import CompleteRun, carry_out_run
 from pgdyno.measure.fleet import opened_with_hosts
 from pgdyno.measure.jobs import engine_target, load_job
@@ -91,9 +91,11 @@ def carry_out(
     setup = replace(setup, lent=lent)
     folder = resumed
     error: PgdynoError | None = None
+    slow = SlowOpening(progress, experiment, design, began_ns)
+    limit_s = deadline_s(experiment.design, began_ns, is_resumed=resumed is not None)
     try:
-        slow = SlowOpening(progress, experiment, design, began_ns)
-        with opened_with_hosts(replace(setup, progress=slow)) as servers:
+        opened = opened_with_hosts(replace(setup, progress=slow))
+        with signals.ended_after(limit_s), opened as servers:
             if folder is None:
                 around = experiment.design.with_time_around(monotonic_ns() - began_ns)
                 experiment = experiment.model_copy(update={"design": around})
@@ -110,7 +112,7 @@ def carry_out(
             _price(setup, folder, design)
     except PgdynoError as seen:
         if folder is None:
-            raise
+            raise (used_up(experiment) if isinstance(seen, TimeUsedUp) else seen) from None
         if error is not None:
             # Settings could not be restored: the user must do this first, so its hint is first.
             seen.message = f"{error.message} {seen.message}"
@@ -234,7 +236,7 @@ def _loop(
     ended_ns = monotonic_ns()
     while True:
         if (asked := signals.interruption()) is not None:
-            return asked
+            return _ended_by(asked, experiment, folder, history)
         plan, counted = plan_of(design, experiment, history)
         last_words = _said_once(progress, plan.outlook(counted, frozenset(left_out)), last_words)
         decision = plan.next_run(counted, frozenset(left_out))
@@ -262,10 +264,11 @@ def _loop(
                 entry, doubt = again
                 history = tuple(other for other in history if other is not entry)
                 failed_ns = round(entry.elapsed_ns)
-                progress.said(f"run {entry.run.number} is repeated: {doubt.message}")
+                place = f"{setup.label_of(entry.run)}, round {entry.run.round}"
+                progress.said(f"measured again: {place}: {doubt.message}")
             continue
         if (last := failures.last_error(end)) is not None:
-            return last
+            return _ended_by(last, experiment, folder, history)
         record_failed(folder, run.number, end.took_ns)
         failed_ns += end.took_ns
         failures.failed(run)
@@ -278,6 +281,19 @@ def _loop(
             hints[variant.id] = end.error.hint
             exclude(folder, variant.id, end.error.message, run=run.number)
             progress.said(f"variant {variant.name} is left out: {end.error.message}")
+
+
+def _ended_by(
+    error: PgdynoError, experiment: Experiment, folder: ExperimentFolder, history: History
+) -> PgdynoError | None:
+    """Return the error that ends the experiment; None if its time is over, and runs count."""
+    if not isinstance(error, TimeUsedUp):
+        return error
+    error = used_up(experiment)
+    if all(entry.run.purpose == "pilot" for entry in history):
+        return error
+    record_decision(folder, Stop(error.message.rstrip(".")))
+    return None
 
 
 def _said_once(progress: RunProgress, words: str, last_words: str) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator
 from textwrap import fill
 from typing import Any
 
 from pgdyno.analysis import verdicts
+from pgdyno.errors import SpecError
 from pgdyno.plan.design import Design, plan_of
 from pgdyno.plan.history import History, Measured, TurnValues
 from pgdyno.plan.long_scripts import executions_may_decide, long_ns
@@ -22,6 +24,8 @@ from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop
 # Least time of a run in addition to its load: reset, counters, connecting, storing.
 _AROUND_NS = 1_000_000_000
 _RESTART_NS = 3_000_000_000
+# Time of a comparison with start and loading, over that of its rounds alone.
+_STARTED_RATIO = 1.3
 _SHOWN_RUNS = 12
 _WIDTH, _INDENT = 100, " " * 12
 # Parts of an experiment that have separate data.
@@ -44,7 +48,7 @@ def preview(experiment: Experiment, design: type[Design[Any]]) -> str:
 
 
 def warnings_before(experiment: Experiment, design: type[Design[Any]]) -> Iterator[str]:
-    """Yield a warning for what makes runs useless, and for a budget too small for a verdict."""
+    """Yield a warning for what makes runs useless."""
     yield from _queue_of_branches(experiment)
     for purpose, (name, length_ns) in design(experiment).clocked_ns().items():
         is_detail = purpose == "detail"
@@ -56,15 +60,22 @@ def warnings_before(experiment: Experiment, design: type[Design[Any]]) -> Iterat
                 longest = duration_text(long_ns(experiment))
                 unless = f", unless one execution of the script takes longer than {longest}"
             yield f"{length} can only end NOT VALID: at least {needed_s:g} s are needed{unless}"
-    budget_ns = design(experiment).budget_ns
-    if budget_ns is None or not design.rounds_needed:
+
+
+def refuse_short_budget(experiment: Experiment, design: type[Design[Any]]) -> None:
+    """Raise SpecError for a budget without time for the rounds that an interval needs."""
+    budget_ns, workload = experiment.design.limit_ns, experiment.workload
+    is_counted = workload.transactions_per_client is not None or experiment.metric() == "duration"
+    if budget_ns is None or is_counted or not design.rounds_needed:
         return
     needed_ns = least_ns(experiment, design)
     if budget_ns < needed_ns:
-        yield (
-            f"the budget of {duration_text(budget_ns)} is too small for a verdict, which needs at"
-            f" least {design.rounds_needed} rounds, about {duration_text(needed_ns)}; they are"
-            " carried out all the same"
+        enough_s = 10 * math.ceil(needed_ns * _STARTED_RATIO / 10e9)
+        raise SpecError(
+            f"The budget of {duration_text(budget_ns)} is too short for an interval, which needs"
+            f" {design.rounds_needed} rounds: {duration_text(needed_ns)}, and the server must be"
+            " started.",
+            hint=f"--budget {enough_s}s",
         )
 
 

@@ -1,4 +1,4 @@
-"""Says while data are loaded that loading leaves too little of a budget."""
+"""Keeps a budget: the time after which everything ends, and a warning while data are loaded."""
 
 from __future__ import annotations
 
@@ -6,15 +6,36 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from pgdyno.clock import monotonic_ns
+from pgdyno.errors import TimeUsedUp
 from pgdyno.loop.preview import least_ns
 from pgdyno.measure.run_progress import Moment, RunProgress
 from pgdyno.plan.design import Design
 from pgdyno.quantities import duration_text
-from pgdyno.spec.designs import ANSWER_NS
+from pgdyno.spec.designs import ANSWER_NS, DesignSpec
 from pgdyno.spec.experiment import Experiment
 
 # How fast data are loaded is known after this time.
 _KNOWN_NS = 2_000_000_000
+# A plan ends within the budget. Only what was not foreseen, such as a slow start, takes longer, and
+# then everything ends in time for an answer after this part of the budget.
+_MOST_RATIO = 1.1
+
+
+def deadline_s(design: DesignSpec, began_ns: int, *, is_resumed: bool) -> float | None:
+    """Return how many seconds the runs may still take; None without a budget, or after a part."""
+    if design.limit_ns is None or is_resumed:
+        return None
+    most_ns = max(_MOST_RATIO * design.limit_ns - ANSWER_NS, design.limit_ns / 2)
+    return (most_ns - (monotonic_ns() - began_ns)) / 1e9
+
+
+def used_up(experiment: Experiment) -> TimeUsedUp:
+    """Return that the budget is used up."""
+    budget = duration_text(experiment.design.limit_ns or 0)
+    return TimeUsedUp(
+        f"The budget of {budget} is used up.",
+        hint="a longer --budget, or a smaller -s, which loads faster",
+    )
 
 
 class SlowOpening(RunProgress):

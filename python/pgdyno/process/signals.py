@@ -19,7 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from pgdyno.clock import monotonic_ns
-from pgdyno.errors import InterruptedByUser, TerminatedByUser
+from pgdyno.errors import InterruptedByUser, TerminatedByUser, TimeUsedUp
 
 if TYPE_CHECKING:
     import socket
@@ -144,8 +144,33 @@ def interruption() -> InterruptedByUser | None:
     if _state.first is None:
         return None
     _here.raised_of = _state
+    if _state.first is signal.SIGALRM:
+        return TimeUsedUp("The time is used up.")
     kind = InterruptedByUser if _state.first is signal.SIGINT else TerminatedByUser
     return kind(f"Interrupted by {_state.first.name}.")
+
+
+@contextlib.contextmanager
+def ended_after(seconds: float | None) -> Iterator[None]:
+    """Raise TimeUsedUp at a safe point of the block, once this time is over; None: no limit.
+
+    After the block, the end of the time interrupts nothing.
+    """
+    if seconds is None or _state.wake is None or not _here.is_main:
+        yield
+        return
+    timer = threading.Timer(max(seconds, 0.0), _take, (_state, signal.SIGALRM))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        if _state.first is signal.SIGALRM and not _state.later_count:
+            with contextlib.suppress(BlockingIOError):
+                _state.wake[0].recv(1)
+            _state.first, _here.raised_of = None, None
 
 
 @contextlib.contextmanager
@@ -245,13 +270,20 @@ def _poll(descriptors: list[int], timeout_ms: float | None) -> list[int]:
     return [descriptor for descriptor, _ in events if descriptor in descriptors]
 
 
+def _take(state: _State, first: signal.Signals) -> None:
+    """Keep the first signal, and wake what waits."""
+    if state.first is not None:
+        return
+    state.first, state.first_ns = first, monotonic_ns()
+    if state.wake is not None:
+        with contextlib.suppress(BlockingIOError):
+            state.wake[1].send(b"\0")
+    _say(state, state.waits_for)
+
+
 def _note(number: int, _frame: FrameType | None) -> None:
     if _state.first is None:
-        _state.first, _state.first_ns = signal.Signals(number), monotonic_ns()
-        if _state.wake is not None:
-            with contextlib.suppress(BlockingIOError):
-                _state.wake[1].send(b"\0")
-        _say(_state, _state.waits_for)
+        _take(_state, signal.Signals(number))
     else:
         _state.later_count += 1
         if _state.on_later is not None and not _state.waits_for:

@@ -83,6 +83,11 @@ class DesignSpec(Spec):
         """Return the metric that the user chose to decide."""
         return None
 
+    @property
+    def limit_ns(self) -> int | None:
+        """Return the budget: the time from the command to the answer; None without one."""
+        return None
+
     def metric_under(self, program: Program, *, has_rate: bool) -> Metric:
         """Return the deciding metric: the chosen one, else p99 with a rate.
 
@@ -145,6 +150,11 @@ class BudgetDesign(DecidingDesign):
     around_ns: DurationNs | None = Field(default=None, alias="around")
 
     @property
+    def limit_ns(self) -> int | None:
+        """Return the budget."""
+        return self.budget_ns
+
+    @property
     def runs_ns(self) -> int:
         """Return the part of the budget that runs take together."""
         return max(self.budget_ns - (self.around_ns or 0), 1)
@@ -159,6 +169,11 @@ class RoundsDesign(DesignSpec):
 
     budget_ns: Annotated[DurationNs, Field(gt=0)] | None = Field(default=None, alias="budget")
     around_ns: DurationNs | None = Field(default=None, alias="around")
+
+    @property
+    def limit_ns(self) -> int | None:
+        """Return the budget, if there is one."""
+        return self.budget_ns
 
     @property
     def runs_ns(self) -> int | None:
@@ -240,6 +255,11 @@ class CompareDesign(BudgetDesign):
     margin_ratio: Ratio = Field(default=0.02, alias="margin")
     rounds: Annotated[int, Field(ge=3, le=1000)] | None = None
     is_extended: bool = Field(default=False, alias="extended")
+
+    @property
+    def limit_ns(self) -> int | None:
+        """Return the budget; None with a number of rounds."""
+        return self.budget_ns if self.rounds is None else None
 
     @property
     def runs_ns(self) -> int | None:  # type: ignore[override]

@@ -91,7 +91,7 @@ def test_a_comparison_and_a_sweep_say_how_alike_each_variant_and_load_was(
     assert pgdyno("init", path, *where).code == 0
     short = ("--duration", "300ms", "--warmup", "0s", "-q")
     variants = ("--variant", "a:", "--variant", "b: work_mem=8MB")
-    said = pgdyno("compare", *where, "-b", path, *variants, "--budget", "1s", "--json", *short)
+    said = pgdyno("compare", *where, "-b", path, *variants, "--rounds", "3", "--json", *short)
     assert said.code in (0, 3), said.err
     likeness = said.document["likeness"]
     assert [cell["name"] for cell in likeness["cells"]] == ["a", "b"]
@@ -124,7 +124,7 @@ def test_a_tuning_of_a_capture_ends_and_says_how_alike_the_load_was(
     assert said.code == 0, said.err
     spec = tmp_path / "tune.toml"
     spec.write_text(said.out)
-    said = pgdyno("run", spec, "--budget", "4s", "--json", "-q")
+    said = pgdyno("run", spec, "--budget", "30s", "--json", "-q")
     assert said.code in (0, 3, 5), said.err
     document = said.document
     assert document["format"] == "pgdyno.tune/1"

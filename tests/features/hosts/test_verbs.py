@@ -64,7 +64,7 @@ def test_run_measures_a_spec_from_its_load_hosts(
 def test_tune_searches_and_proves_with_load_hosts(pgdyno: Command, tmp_path: Path) -> None:
     design = """kind = "tune"
 metric = "tps"
-budget = "1s"
+budget = "30s"
 settings = ["checkpoint_timeout=17min,5min"]
 now = { checkpoint_timeout = "17min" }"""
     said = pgdyno("run", spec(tmp_path, "scratch = {}", design, SLEEPS), "--json", "-q")

@@ -221,7 +221,7 @@ def test_variants_with_more_workers_have_a_speed_up_and_an_efficiency(
         targets.append(target)
     said = pgdyno(
         *("compare", *server_options(targets[0]), "-f", str(script), "-c", "2", "-T", "1s"),
-        *("--budget", "10s", "--json"),
+        *("--rounds", "3", "--json"),
         *(
             word
             for count, target in zip((1, 2), targets, strict=True)

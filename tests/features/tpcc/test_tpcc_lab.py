@@ -49,7 +49,7 @@ def test_a_sweep_counts_terminals_answers_in_nopm_and_finds_the_most_that_keep_a
 
 def test_a_comparison_is_decided_by_nopm(pgdyno: Command, warehouse: Target) -> None:
     variants = ("--variant", "less: work_mem=1MB", "--variant", "more: work_mem=8MB")
-    words = (*SHORT, "-c", "2", *variants, "--budget", "1s", "--json")
+    words = (*SHORT, "-c", "2", *variants, "--rounds", "3", "--json")
     said = pgdyno("compare", *server_options(warehouse), *words)
     assert said.code in RAN, said.err
     assert said.document["metric"] == "nopm"

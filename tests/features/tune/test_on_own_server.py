@@ -121,7 +121,7 @@ def test_a_killed_tuning_is_undone_and_goes_on(
     theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
 ) -> None:
     before = run_sql(theirs.target, ENTRIES)
-    running = pgdyno.start("run", spec_of(theirs.target, tmp_path, budget="6s", duration="500ms"))
+    running = pgdyno.start("run", spec_of(theirs.target, tmp_path, budget="30s", duration="500ms"))
     # Candidates are created while the tuning runs: their settings are included in the journal.
     # Not asked before a run is done: a session of somebody else's is a reason to refuse.
     await_runs(running, pgdyno.store, 1)

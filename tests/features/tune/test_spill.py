@@ -321,7 +321,7 @@ def compared(pgdyno: Command, text: str) -> tuple[int, str]:
     """Run the command that `work-mem` printed, for a short time; return exit code and messages."""
     printed = re.search(r"pgdyno (compare .*?)(\s+\(or --prove|\n\S|$)", text, re.DOTALL)
     assert printed, text
-    short = ("-T", "500ms", "--warmup", "0s", "--budget", "1s")
+    short = ("-T", "500ms", "--warmup", "0s", "--rounds", "3")
     done = pgdyno(*shlex.split(printed[1]), *short)
     return done.code, done.err
 

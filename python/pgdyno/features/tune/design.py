@@ -261,7 +261,7 @@ class Tune(Design[TuneDesign]):
         if over_ns > 0:
             return (
                 f"an interval needs {PAIRS_PLANNED} pairs, which take about"
-                f" {duration_text(over_ns)} more than the budget; Ctrl-C ends them"
+                f" {duration_text(over_ns)} more than the budget, which ends them"
             )
         if count := len(self.asked.together):
             return f"first {count} values of formulas together, then what each of them brings"

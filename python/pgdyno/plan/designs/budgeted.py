@@ -19,6 +19,8 @@ RUN_LEAST_NS = round(verdicts.NEEDED_S_TO_PROVE * 1e9)
 # Time of a run in addition to its load, without a pilot that shows it. A value that is too short
 # does no harm, because the end of the budget is a last look, too.
 _AROUND_NS = 1_000_000_000
+# This part of the budget more, if an answer then has an interval.
+_MORE_RATIO = 0.05
 Table = TypeVar("Table", bound=CompareDesign | FactorialDesign | PassesDesign)
 
 
@@ -62,6 +64,16 @@ class Budgeted(Design[Table]):
         around_ns = self._piloted_round_ns(history, variants, 0)
         room_ns = (self._left_ns(history) // PLANNED_PAIRS_MIN - around_ns) // len(variants)
         return max(RUN_LEAST_NS, min(asked_ns, room_ns))
+
+    def _is_over(self, history: History, done: int) -> bool:
+        """Return whether the budget has no time for another round after `done` rounds.
+
+        Three rounds have an interval, so the last of them may take a little more.
+        """
+        if self.budget_ns is None or not done:
+            return False
+        more_ns = round(_MORE_RATIO * self.budget_ns) if done < PLANNED_PAIRS_MIN else 0
+        return elapsed_ns(history) + round_ns(history) > self.budget_ns + more_ns
 
     @property
     def _is_counted(self) -> bool:

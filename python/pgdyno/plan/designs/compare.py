@@ -111,10 +111,9 @@ class Compare(Budgeted[CompareDesign]):
         if budget_ns is None:
             return f"all {done} are done" if is_last else ""
         budget = duration_text(self.asked.budget_ns)
-        is_over = elapsed_ns(history) + round_ns(history) > budget_ns
         if is_last and elapsed_ns(history) <= budget_ns:
             return f"the budget of {budget} was enough for {done}"
-        if is_last or (is_over and (planned is None or round_count >= PLANNED_PAIRS_MIN)):
+        if is_last or self._is_over(history, round_count):
             return f"the budget of {budget} is used up"
         return ""
 
@@ -200,8 +199,8 @@ class Compare(Budgeted[CompareDesign]):
         over_ns -= self._left_ns(history)
         if self.budget_ns is not None and over_ns > _OVER_NS:
             return (
-                f"{plan}they take about {duration_text(over_ns)} more than the budget, because"
-                f" fewer than {PLANNED_PAIRS_MIN} have no interval; Ctrl-C ends them"
+                f"{plan}they take about {duration_text(over_ns)} more than the budget, which ends"
+                f" them; fewer than {PLANNED_PAIRS_MIN} have no interval"
             )
         first = f"looks after rounds {', '.join(map(str, early))}, " if early else ""
         return f"{plan}{first}last look after round {last}"

@@ -11,10 +11,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from pgdyno.analysis.compare import shuffled
-from pgdyno.analysis.intervals import PLANNED_PAIRS_MIN
 from pgdyno.plan.design import NONE
-from pgdyno.plan.designs.budgeted import Budgeted, round_ns
-from pgdyno.plan.history import History, elapsed_ns, pilots, rounds
+from pgdyno.plan.designs.budgeted import Budgeted
+from pgdyno.plan.history import History, pilots, rounds
 from pgdyno.plan.visits import visit, visited, warm_up_ns
 from pgdyno.quantities import counted, duration_text
 from pgdyno.spec.designs import FactorialDesign, MatrixDesign, PassesDesign
@@ -50,12 +49,6 @@ class FixedRounds(Budgeted[Table]):
         if self.asked.budget_ns is not None and done < self.asked.rounds:
             why += f", as often as the budget of {duration_text(self.asked.budget_ns)} allows"
         return Stop(why)
-
-    def _is_over(self, history: History, done: int) -> bool:
-        """Return whether the budget has no time for another round, and there are enough."""
-        if self.budget_ns is None or done < PLANNED_PAIRS_MIN:
-            return False
-        return elapsed_ns(history) + round_ns(history) > self.budget_ns
 
     def _round_count(self, history: History, variants: Sequence[PlannedVariant]) -> int:
         return self.rounds_planned(history, variants) or self.asked.rounds

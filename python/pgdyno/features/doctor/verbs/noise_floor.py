@@ -15,13 +15,11 @@ from pgdyno.cli.from_options import refuse, server_named
 from pgdyno.cli.live import Live
 from pgdyno.cli.measure import exit_code, keep
 from pgdyno.designs import answer_so_far, design_of
-from pgdyno.errors import SpecError
 from pgdyno.loop.drive import carry_out
-from pgdyno.loop.preview import least_ns
-from pgdyno.quantities import counted, duration_text, percent, seconds
+from pgdyno.loop.preview import refuse_short_budget
+from pgdyno.quantities import counted, percent, seconds
 from pgdyno.report.text_page import TextPage
 from pgdyno.spec.experiment import Experiment, Permissions
-from pgdyno.spec.units import duration_ns
 from pgdyno.store.experiment import Store
 
 _CLIENTS = 4
@@ -32,7 +30,7 @@ def measure_noise(given: dict[str, Any]) -> int:
     """Measure A against A, print the noise floor, and return the exit code."""
     resolved = server_named(given)
     asked = _experiment(given, resolved.target.place if resolved else None)
-    _refuse_short_budget(asked, given["budget"])
+    refuse_short_budget(asked, design_of(asked))
     progress = Live()
     outcome = carry_out(
         asked,
@@ -66,19 +64,6 @@ def _experiment(given: dict[str, Any], dsn: str | None) -> Experiment:
         )
     except ValidationError as error:
         refuse(error)
-
-
-def _refuse_short_budget(asked: Experiment, budget: str) -> None:
-    """Raise SpecError, before anything runs, if there is no time for the pairs that are needed."""
-    needed_ns = least_ns(asked, design_of(asked))
-    if duration_ns(budget, what="--budget") < needed_ns:
-        least = duration_text(10_000_000_000 * -(-needed_ns // 10_000_000_000))
-        run = duration_text(asked.workload.duration_ns)
-        raise SpecError(
-            f"--budget {budget} is too short for a noise floor with runs of {run}: its pairs take"
-            f" about {least}.",
-            hint=f"--budget {least.replace(' ', '')}, or a shorter --run",
-        )
 
 
 def lines_of(noise: HostNoise, asked: Experiment, target: str) -> Iterator[str]:
