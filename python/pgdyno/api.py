@@ -29,14 +29,7 @@ from pgdyno.analysis.where_difference import Difference
 from pgdyno.answer.table import COLUMNS, rows_of
 from pgdyno.cli.measure import keep
 from pgdyno.cli.show import document_again, require_runs, result_kind_of
-from pgdyno.designs import (
-    answer_of,
-    answer_so_far,
-    blocks_of,
-    design_of,
-    document_of,
-    page_of,
-)
+from pgdyno.designs import answer_of, answer_so_far, blocks_of, design_of, document_of, page_of
 from pgdyno.errors import PgdynoError, SpecError
 from pgdyno.loop.drive import carry_out
 from pgdyno.loop.journal import experiment_of

@@ -13,12 +13,7 @@ import numpy.typing as npt
 
 from pgdyno.analysis.arrays import FloatArray, finite
 from pgdyno.analysis.estimate import Estimate, t_quantile, without_interval
-from pgdyno.analysis.intervals import (
-    SEQUENTIAL_PAIRS_MIN,
-    Looks,
-    half_width,
-    interval_of_mean,
-)
+from pgdyno.analysis.intervals import SEQUENTIAL_PAIRS_MIN, Looks, half_width, interval_of_mean
 from pgdyno.errors import AnalysisError
 
 MARGIN_RATIO = 0.02

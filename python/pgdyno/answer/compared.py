@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pgdyno.analysis.compare import (
-    Comparison,
-    compare,
-    log_ratios,
-    predict_pairs,
-)
+from pgdyno.analysis.compare import Comparison, compare, log_ratios, predict_pairs
 from pgdyno.analysis.compare_findings import (
     CompareFindings,
     ContrastFindings,
@@ -27,12 +22,7 @@ from pgdyno.analysis.split_verdicts import why_mean_withheld, why_withheld
 from pgdyno.analysis.where import WhereTheTimeGoes, mean_over_runs
 from pgdyno.analysis.where_difference import Difference, difference
 from pgdyno.answer.answer import Measurements
-from pgdyno.answer.compare_words import (
-    RoundsEstimate,
-    because_words,
-    round_words,
-    verdict_sentence,
-)
+from pgdyno.answer.compare_words import RoundsEstimate, because_words, round_words, verdict_sentence
 from pgdyno.answer.confounds import between_variants, confounds, state_words
 from pgdyno.answer.devices import QUANTITIES, devices_of_runs
 from pgdyno.answer.nodes import worker_count

@@ -8,18 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from pgdyno.analysis.compare import (
-    compare,
-)
-from pgdyno.analysis.compare_findings import (
-    CompareFindings,
-    LevelGrid,
-)
+from pgdyno.analysis.compare import compare
+from pgdyno.analysis.compare_findings import CompareFindings, LevelGrid
 from pgdyno.analysis.contrasts import Effect, factorial, passes
 from pgdyno.answer.answer import Answer, Measurements
-from pgdyno.answer.compare_words import (
-    comparison_sentence,
-)
+from pgdyno.answer.compare_words import comparison_sentence
 from pgdyno.answer.compared import Compared, Contrasts
 from pgdyno.errors import AnalysisError
 from pgdyno.loop.history import measured

@@ -11,14 +11,7 @@ from typing import Any
 
 from pgdyno.analysis.change_points import change_points
 from pgdyno.analysis.consistency import check_doubts
-from pgdyno.analysis.verdicts import (
-    CourseFacts,
-    DatabaseFacts,
-    Doubt,
-    LoadFacts,
-    RunFacts,
-    doubts,
-)
+from pgdyno.analysis.verdicts import CourseFacts, DatabaseFacts, Doubt, LoadFacts, RunFacts, doubts
 from pgdyno.analysis.within_run import warmup_cut
 from pgdyno.answer.checked import check_of
 from pgdyno.answer.own import own_answer, program_of_run

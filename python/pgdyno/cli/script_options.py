@@ -13,10 +13,7 @@ from pgdyno.engine.engine_facts import engine_facts
 from pgdyno.errors import SpecError
 from pgdyno.programs.registry import FILE_PROGRAM
 from pgdyno.quantities import is_whole
-from pgdyno.spec.experiment import (
-    Protocol,
-    Script,
-)
+from pgdyno.spec.experiment import Protocol, Script
 from pgdyno.spec.workload import default_script, weight_from
 from pgdyno.user_file import read_text
 

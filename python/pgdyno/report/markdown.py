@@ -8,13 +8,7 @@ from collections.abc import Iterator, Sequence
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.redaction import printable
 from pgdyno.report import svg
-from pgdyno.report.block_charts import (
-    ChartList,
-    DoubtList,
-    ForestBlock,
-    SentenceBlock,
-    TimeBars,
-)
+from pgdyno.report.block_charts import ChartList, DoubtList, ForestBlock, SentenceBlock, TimeBars
 from pgdyno.report.block_lists import CodeBlock, ListBlock
 from pgdyno.report.blocks import Block, BlockAnswer, BlockSection, TableBlock, Tile, blocks_of
 

@@ -22,14 +22,7 @@ from pgdyno.report.block_charts import (
     value_with,
     with_small,
 )
-from pgdyno.report.blocks import (
-    Block,
-    BlockSection,
-    Drawing,
-    LabelledLine,
-    TableBlock,
-    TableColumn,
-)
+from pgdyno.report.blocks import Block, BlockSection, Drawing, LabelledLine, TableBlock, TableColumn
 from pgdyno.report.numbers import interval_text, value_text
 from pgdyno.report.parts import parts_of, shown_decimals, words_of
 from pgdyno.report.words import run_words

@@ -7,15 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pgdyno.settings.rule import MAJORS, SettingRule, current_name, nearest, snapshot, units_of
-from pgdyno.settings.value import (
-    BLANKS,
-    FALSE,
-    OLD_WORDS,
-    TRUE,
-    as_boolean,
-    current_word,
-    in_units,
-)
+from pgdyno.settings.value import BLANKS, FALSE, OLD_WORDS, TRUE, as_boolean, current_word, in_units
 
 # Texts that are lists of these words, or one of them alone.
 _LISTS = {

@@ -25,11 +25,7 @@ from pgdyno.programs.program import Program
 from pgdyno.programs.registry import metric_names, own_metrics
 from pgdyno.spec.base import MINUTE_NS, SECOND_NS, DurationNs, Ratio, Spec
 from pgdyno.spec.condition import Condition, slo_from
-from pgdyno.spec.targets import (
-    objection_to_metric,
-    objection_to_type,
-    slo_with_types,
-)
+from pgdyno.spec.targets import objection_to_metric, objection_to_type, slo_with_types
 from pgdyno.spec.variant import COMMANDS, Variant, merged
 
 _OWN = own_metrics()

@@ -16,13 +16,7 @@ from pgdyno.programs.registry import program_of
 from pgdyno.quantities import counted
 from pgdyno.spec.base import SECOND_NS, Command, Conninfo, DurationNs, Name, Spec
 from pgdyno.spec.dataset import Dataset, ExistingDataset, PgbenchDataset, changed
-from pgdyno.spec.designs import (
-    BenchDesign,
-    CompareDesign,
-    Design,
-    Metric,
-    SweepDesign,
-)
+from pgdyno.spec.designs import BenchDesign, CompareDesign, Design, Metric, SweepDesign
 from pgdyno.spec.hosts import hosts_from
 from pgdyno.spec.planned import PlannedVariant
 from pgdyno.spec.variant import Settings, Variant

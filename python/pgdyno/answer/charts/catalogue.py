@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pgdyno.answer.charts.chart import TelemetryChart, chart, line, only
-from pgdyno.answer.charts.host import (
-    HOST_CPU,
-    HOST_DISK,
-    HOST_MEMORY,
-    HOST_NETWORK,
-    LOAD_HOST,
-)
+from pgdyno.answer.charts.host import HOST_CPU, HOST_DISK, HOST_MEMORY, HOST_NETWORK, LOAD_HOST
 from pgdyno.answer.charts.server import ACTIVITY, COPIES, POOLER, PROCESSES, TABLES, WRITING
 from pgdyno.loop.took_part import parts_of_run
 from pgdyno.store.stored_run import StoredRun

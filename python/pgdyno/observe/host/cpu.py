@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
-from pgdyno.observe.collector import (
-    Column,
-    NotMeasurable,
-    Row,
-    counter,
-    gauge,
-    key,
-)
+from pgdyno.observe.collector import Column, NotMeasurable, Row, counter, gauge, key
 from pgdyno.observe.host.control_groups import group_folders
 from pgdyno.observe.host.files import HERE, HostFiles
 from pgdyno.observe.host.host_collector import HostCollector
