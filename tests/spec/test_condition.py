@@ -56,7 +56,6 @@ def test_only_a_condition_with_an_equals_sign_is_met_at_its_limit(
         ("tps=5", "is not a latency target"),
         ("p99>5ms", "is not a latency target"),
         ("p99<<=20ms", "is not a latency target"),
-        ("new-order.p90=5s", "names one transaction type"),
     ],
 )
 def test_a_wrong_latency_target_is_refused_with_its_own_reason(text: str, message: str) -> None:

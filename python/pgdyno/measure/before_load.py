@@ -17,7 +17,7 @@ from pgdyno.measure.consistency import Examination, note_before_run
 from pgdyno.measure.jobs import engine_target, is_probed, load_job
 from pgdyno.measure.servers import Servers
 from pgdyno.measure.setup import Setup
-from pgdyno.measure.statement_counters import Counters, make_countable, read_counters
+from pgdyno.measure.statement_counters import Counters, read_counters
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.observe.sql.waits import OWN_PREFIX
 from pgdyno.observe.totals import Totals
@@ -25,6 +25,7 @@ from pgdyno.server import server_facts
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.dataset.kinds import KINDS
 from pgdyno.server.explain import plans_of
+from pgdyno.server.new_database import make_countable
 from pgdyno.server.reset import (
     Reset,
     ResetStep,

@@ -284,7 +284,6 @@ def _upper_edge_ns(bucket: int) -> int:
 
 
 _PERCENTS = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
-_SECOND_NS = 1_000_000_000
 
 
 class Brake:
@@ -321,7 +320,7 @@ class Brake:
             return {}
         self._spent_ns += record.interval_ns
         self._completed_count += record.counts.completed
-        if self._spent_ns < _SECOND_NS:
+        if self._spent_ns < SECOND_NS:
             return {}
         tps = self._completed_count * 1e9 / self._spent_ns
         self._spent_ns = self._completed_count = 0

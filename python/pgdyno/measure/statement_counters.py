@@ -9,8 +9,7 @@ import psycopg
 
 from pgdyno.errors import PgdynoError
 from pgdyno.observe.sql.sql_collector import schema_sql
-from pgdyno.server.connect import Connection, connect
-from pgdyno.server.new_database import EXTENSION_SQL, LOADED_SQL
+from pgdyno.server.connect import connect
 from pgdyno.server.target import Target
 
 SCHEMA_SQL = schema_sql("pg_stat_statements")
@@ -34,13 +33,6 @@ COUNTERS_SQL = (
 )
 # Query id -> name -> value, at one moment.
 Counters = Mapping[int, Mapping[str, float]]
-
-
-def make_countable(connection: Connection) -> None:
-    """Create the extension in the database of a scratch server that has loaded its library."""
-    row = connection.execute(LOADED_SQL).fetchone()
-    if row is not None and row[0]:
-        connection.execute(EXTENSION_SQL)
 
 
 def read_counters(target: Target, *, verb: str, run: str) -> Counters | None:

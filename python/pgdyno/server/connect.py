@@ -221,16 +221,9 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
         Raises: NoAnswer, InterruptedByUser; the connection is closed then.
         """
-        if self.is_interruptible:
-            try:
-                return super().wait(until_signal(gen), LOOK_S)
-            except InterruptedByUser:
-                with contextlib.suppress(psycopg.Error):
-                    self.cancel_safe(timeout=_CANCEL_S)
-                self.close()
-                raise
+        heard = until_signal(gen) if self.is_interruptible else hearing(gen, self.silence_s_max)
         try:
-            return super().wait(hearing(gen, self.silence_s_max), LOOK_S)
+            return super().wait(heard, LOOK_S)
         except NoAnswer:
             self.close()
             raise

@@ -68,20 +68,20 @@ def create(target: Target, *, verb: str) -> bool:
             connection.execute(sql.SQL(CREATE_SQL).format(sql.Identifier(target.database)))
         except psycopg.errors.DuplicateDatabase:
             return False  # Somebody else was faster.
-    return _counts_statements(target, verb)
-
-
-def _counts_statements(target: Target, verb: str) -> bool:
-    """Create pg_stat_statements, of a library that the server has loaded."""
     try:
         with connect(target, verb=verb) as connection:
-            row = connection.execute(LOADED_SQL).fetchone()
-            if row is not None and row[0]:
-                connection.execute(EXTENSION_SQL)
-                return True
+            return make_countable(connection)
     except ServerError:  # Only a superuser may.
-        pass
-    return False
+        return False
+
+
+def make_countable(connection: Connection) -> bool:
+    """Create pg_stat_statements if the server has loaded its library; return whether it has."""
+    row = connection.execute(LOADED_SQL).fetchone()
+    is_loaded = row is not None and bool(row[0])
+    if is_loaded:
+        connection.execute(EXTENSION_SQL)
+    return is_loaded
 
 
 def _known(target: Target, verb: str) -> tuple[bool, bool] | None:

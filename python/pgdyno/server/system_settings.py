@@ -131,11 +131,7 @@ class SystemSettings:
 
     def is_down(self) -> bool:
         """Return whether no server answers. A server that refuses this role is not down."""
-        try:
-            connect(self.admin, verb=self.verb).close()
-        except ServerError as error:
-            return error.sqlstate in (None, _ON_THE_WAY)
-        return False
+        return not is_there(self.admin, self.verb)
 
     def start_again(self, entries: Entries) -> None:
         """Start a server that does not answer, with these entries; wait until it answers.

@@ -109,10 +109,9 @@ def memory_limit_from(text: str) -> float | None:
     return share
 
 
-def slo_from(text: str, *, takes_types: bool = False) -> Condition:
-    """Parse a latency target such as `p99=20ms` or `p99<20ms`.
+def slo_from(text: str) -> Condition:
+    """Parse a latency target such as `p99=20ms`, `p99<20ms`, or of one type `new-order.p90=5s`.
 
-    Args: takes_types, whether the target may be for one transaction type: `new-order.p90=5s`.
     Raises: SpecError. Its hint lists the known figures or the known units.
     """
     match = _FORM.fullmatch(re.sub(r"(?<![<>])=", "<", text, count=1))
@@ -121,7 +120,7 @@ def slo_from(text: str, *, takes_types: bool = False) -> Condition:
             f"{text!r} is not a latency target. Write NAME=LIMIT.",
             hint=f"for example p99=20ms; NAME is one of {', '.join(LATENCIES)}",
         )
-    target = _condition(text, match, takes_types=takes_types)
+    target = _condition(text, match, takes_types=True)
     if target.limit == 0:
         raise SpecError(
             f"{text!r}: the limit of a latency must be above 0.", hint="for example p99=20ms"

@@ -222,7 +222,7 @@ class SweepDesign(RoundsDesign):
     @property
     def target(self) -> Condition | None:
         """Return the target of `slo`, its limit in ms."""
-        return None if self.slo is None else slo_from(self.slo, takes_types=True)
+        return None if self.slo is None else slo_from(self.slo)
 
     def objection_to(self, given: tuple[Variant, ...]) -> str:
         """Object to a variant that sets clients."""

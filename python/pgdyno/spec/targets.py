@@ -34,7 +34,7 @@ def slo_with_types(text: str) -> str:
     Raises: ValueError with the fault and the next step.
     """
     with _reported_by_the_model():
-        target = slo_from(text, takes_types=True)
+        target = slo_from(text)
     if target.of and target.of not in types_by_name():
         known = "; ".join(
             f"{program.name}: {', '.join(kind.name for kind in program.types)}"
@@ -47,7 +47,7 @@ def slo_with_types(text: str) -> str:
 
 def objection_to_type(slo: str | None, program: Program) -> str:
     """Return why the target of a transaction type does not fit the program, or ""."""
-    of = "" if slo is None else slo_from(slo, takes_types=True).of
+    of = "" if slo is None else slo_from(slo).of
     if not of or of in (kind.name for kind in program.types):
         return ""
     owner, _ = types_by_name()[of]
@@ -69,7 +69,7 @@ def slo_to_improve(text: str) -> str:
 
     Raises: ValueError, also if the search cannot improve the figure.
     """
-    target = slo_from(slo_with_types(text), takes_types=True)
+    target = slo_from(slo_with_types(text))
     if not target.of and (name := target.name) not in SLO_METRICS:
         raise ValueError(f"the target must be of {', '.join(SLO_METRICS)}, got {name}")
     return text

@@ -83,7 +83,7 @@ class TuneDesign(BudgetDesign):
     @property
     def target(self) -> Condition | None:
         """Return the target of `slo`, its limit in ms."""
-        return None if self.slo is None else slo_from(self.slo, takes_types=True)
+        return None if self.slo is None else slo_from(self.slo)
 
     @property
     def memory_limit_ratio(self) -> float | None:

@@ -207,15 +207,7 @@ class ScratchCluster:
     def tcp_target(self) -> Target:
         """Return where to connect through TCP, with a password; needs `listens_tcp`."""
         assert self._conf.listens_tcp, "this cluster listens on its Unix socket only"
-        return Target(
-            host="127.0.0.1",
-            ports=str(self._conf.port),
-            user=SUPERUSER,
-            database=DATABASE,
-            password=self._password,
-            sslmode="disable",
-            is_scratch=True,
-        )
+        return replace(self.target, host="127.0.0.1", password=self._password)
 
     def connect(self, *, verb: str = "scratch", run_name: str = "control") -> Connection:
         """Open a control connection as superuser."""
@@ -293,13 +285,11 @@ class ScratchCluster:
         a refusal the previous settings remain.
         """
         chosen, previous = configuration.checked(settings), self.settings
-        changed = {name for name in {*chosen, *previous} if chosen.get(name) != previous.get(name)}
-        if not changed:
+        if chosen == previous:
             return False
         with self.connect() as connection:
-            context = configuration.contexts(connection, changed)
             self._conf.require_acceptable(connection, chosen, previous)
-        needs_restart = any(context.get(name, "postmaster") == "postmaster" for name in changed)
+        needs_restart = self.needs_restart(previous, chosen)
         if needs_restart:
             try:
                 self.restart(chosen)

@@ -108,7 +108,7 @@ class ClusterFolder:
             return None
         try:
             fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return cls(path, lock_fd, _read(path / "cluster.json"))
+            return cls(path, lock_fd, read_record(path))
         except (BlockingIOError, OSError, ServerError):
             os.close(lock_fd)
             return None
@@ -187,7 +187,18 @@ def read_record(path: Path) -> ClusterRecord:
 
     Raises: ServerError if the note is damaged or missing.
     """
-    return _read(path / "cluster.json")
+    note = path / "cluster.json"
+    try:
+        document = json.loads(note.read_text())
+        if document.get("format") != FORMAT:
+            raise ValueError(f"format {document.get('format')!r}, not {FORMAT}")
+        known = {name: document[name] for name in ClusterRecord.__slots__ if name in document}
+        return ClusterRecord(**known)
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise ServerError(
+            f"{note} is not the record of a scratch cluster: {error}.",
+            hint="name the folder of a cluster that was kept with --keep",
+        ) from error
 
 
 def is_in_use(path: Path) -> bool:
@@ -255,17 +266,3 @@ def _is_ours(path: Path) -> bool:
         return False
     is_private = not entry.st_mode & 0o022
     return stat.S_ISDIR(entry.st_mode) and entry.st_uid == os.geteuid() and is_private
-
-
-def _read(path: Path) -> ClusterRecord:
-    try:
-        document = json.loads(path.read_text())
-        if document.get("format") != FORMAT:
-            raise ValueError(f"format {document.get('format')!r}, not {FORMAT}")
-        known = {name: document[name] for name in ClusterRecord.__slots__ if name in document}
-        return ClusterRecord(**known)
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise ServerError(
-            f"{path} is not the record of a scratch cluster: {error}.",
-            hint="name the folder of a cluster that was kept with --keep",
-        ) from error
