@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pgdyno.analysis.estimate import without_interval
-from pgdyno.analysis.script_findings import Latency
+from pgdyno.analysis.findings import Latency
 from pgdyno.answer.judging import offered_tps
 from pgdyno.engine.records import Counts, Summary
 from pgdyno.loop.load_numbers import LoadNumbers

@@ -13,7 +13,7 @@ from pgdyno.analysis.compare_findings import ContrastFindings, PlanChange
 from pgdyno.answer.statement_changes import explaining_plans, statement_changes
 from pgdyno.engine.records import ScriptShape, StatementShape
 from pgdyno.loop.load_numbers import LoadNumbers
-from pgdyno.report.statement_table import statement_note, statement_rows
+from pgdyno.report.compare_tables import statement_note, statement_rows
 
 SHAPE = ScriptShape(
     name="look",

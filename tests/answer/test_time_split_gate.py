@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pgdyno.analysis.estimate import Estimate, without_interval
-from pgdyno.analysis.script_findings import Latency
+from pgdyno.analysis.findings import Latency
 from pgdyno.analysis.split_verdicts import split_doubts
 from pgdyno.analysis.where_types import TypeTime
 from pgdyno.answer.time_split import Split, split_or_why_not

@@ -12,9 +12,8 @@ from tests.observe.sinks import KeepingSink
 
 from pgdyno import clock
 from pgdyno.errors import StoreError
-from pgdyno.observe.collector import SECOND_NS, Column, NotMeasurable, Row, Scope, gauge
+from pgdyno.observe.collector import SECOND_NS, Column, Notices, NotMeasurable, Row, Scope, gauge
 from pgdyno.observe.collector_thread import CollectorThread, StopSignal
-from pgdyno.observe.notices import Notices
 from pgdyno.observe.schedule import CollectorSchedule, OwnCost
 
 

@@ -10,16 +10,18 @@ from pgdyno.analysis.estimate import Estimate, without_interval
 from pgdyno.analysis.findings import (
     CurveFindings,
     ExperimentFindings,
+    Latency,
     Mark,
     OpenLoopFindings,
     Panel,
     RunCounts,
     RunFindings,
     RunTimeline,
+    ScriptFindings,
     Series,
     ServerAndLoad,
+    StatementFindings,
 )
-from pgdyno.analysis.script_findings import Latency, ScriptFindings, StatementFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import LatencyPart, WhereTheTimeGoes
 

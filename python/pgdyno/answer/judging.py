@@ -13,8 +13,7 @@ from pgdyno.analysis.change_points import change_points
 from pgdyno.analysis.consistency import check_doubts
 from pgdyno.analysis.verdicts import CourseFacts, DatabaseFacts, Doubt, LoadFacts, RunFacts, doubts
 from pgdyno.analysis.within_run import warmup_cut
-from pgdyno.answer.checked import check_of
-from pgdyno.answer.own import own_answer, program_of_run
+from pgdyno.answer.own import check_of, own_answer, program_of_run
 from pgdyno.answer.telemetry import telemetry_doubts
 from pgdyno.errors import AnalysisError
 from pgdyno.loop.disturbed import cpu_ns_by_mode, machine_facts, others_ratio_of

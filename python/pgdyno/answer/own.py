@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pgdyno.analysis.findings import Panel, RunFindings
-from pgdyno.analysis.script_findings import ScriptFindings
+from pgdyno.analysis.consistency import CheckFindings, ConditionFindings
+from pgdyno.analysis.findings import Panel, RunFindings, ScriptFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.loop.took_part import features_of_run
@@ -93,3 +93,22 @@ def own_answer(program: Program) -> OwnAnswer:
     answer = OwnAnswer() if part is None else part.ANSWER
     assert isinstance(answer, OwnAnswer), f"ANSWER of {program.name} is an OwnAnswer"
     return answer
+
+
+def check_of(stored: StoredRun) -> CheckFindings | None:
+    """Return the result of the data check after a run, None if nothing was checked."""
+    document = stored.server_json.get("consistency")
+    if not document:
+        return None
+    return CheckFindings(
+        conditions=tuple(
+            ConditionFindings(
+                number=int(verdict["number"]),
+                rule=str(verdict["rule"]),
+                violations={int(part): int(count) for part, count in verdict["violations"].items()},
+            )
+            for verdict in document.get("conditions", ())
+        ),
+        duration_s=document.get("duration_ns", 0) / 1e9,
+        why_not=str(document.get("why_not", "")),
+    )

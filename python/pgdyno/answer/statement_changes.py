@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from pgdyno.analysis.compare import compare, log_ratios
 from pgdyno.analysis.compare_findings import PlanChange, StatementChange
+from pgdyno.analysis.findings import StatementFindings
 from pgdyno.analysis.intervals import Looks
-from pgdyno.analysis.script_findings import StatementFindings
 from pgdyno.loop.journal import Visit
 from pgdyno.loop.load_numbers import LoadNumbers, statement_findings
 from pgdyno.redaction import redacted

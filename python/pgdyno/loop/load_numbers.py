@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pgdyno.analysis.estimate import Estimate, without_interval
+from pgdyno.analysis.findings import PERCENTILES, Latency, ScriptFindings, StatementFindings
 from pgdyno.analysis.histogram import Histogram
-from pgdyno.analysis.script_findings import PERCENTILES, Latency, ScriptFindings, StatementFindings
 from pgdyno.analysis.within_run import latency as latency_estimates
 from pgdyno.analysis.within_run import throughput
 from pgdyno.engine.records import Counts, ScriptShape, Summary, TimeDistribution

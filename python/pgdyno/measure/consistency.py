@@ -15,9 +15,8 @@ from pgdyno.programs.registry import program_of
 from pgdyno.quantities import duration_text
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.dataset import inspection as datasets
-from pgdyno.server.dataset.conditions import ConsistencyRule, check
+from pgdyno.server.dataset.conditions import ConsistencyRule, OwnData, check, own_data
 from pgdyno.server.dataset.kinds import KINDS, kind_of
-from pgdyno.server.dataset.own_data import OwnData, own_data
 from pgdyno.server.target import Target
 from pgdyno.spec.dataset import Dataset
 

@@ -35,8 +35,8 @@ from pgdyno.engine.job import (
 )
 from pgdyno.errors import SpecError
 from pgdyno.programs.registry import part_of_files
-from pgdyno.server.password_command import password_of
 from pgdyno.server.target import Target
+from pgdyno.server.user_command import password_of
 from pgdyno.spec.base import SECOND_NS
 from pgdyno.spec.experiment import Experiment, Script, Workload
 from pgdyno.spec.planned import PlannedRun

@@ -22,7 +22,7 @@ from pgdyno.server.connect import Connection, connect, pinned
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.dataset import inspection as datasets
 from pgdyno.server.dataset.kinds import KINDS
-from pgdyno.server.foreign_tables import refuse_foreign_tables
+from pgdyno.server.permission import refuse_foreign_tables
 from pgdyno.server.reset import has_prewarm
 from pgdyno.server.server_facts import ServerFacts
 from pgdyno.server.target import Target, refuse_what_the_engine_lacks

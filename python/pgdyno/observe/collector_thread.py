@@ -15,8 +15,15 @@ import psycopg
 
 from pgdyno.clock import ClockPair, monotonic_ns
 from pgdyno.errors import PgdynoError
-from pgdyno.observe.collector import SECOND_NS, AskedOften, NoticeKind, NotMeasurable, Row, Sink
-from pgdyno.observe.notices import Notices
+from pgdyno.observe.collector import (
+    SECOND_NS,
+    AskedOften,
+    NoticeKind,
+    Notices,
+    NotMeasurable,
+    Row,
+    Sink,
+)
 from pgdyno.observe.schedule import CollectorSchedule, OwnCost
 from pgdyno.observe.session import PoolerInThePath, ServerSession, Session
 from pgdyno.process.processes import cores_of, give_priority, stay_on

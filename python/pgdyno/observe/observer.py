@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgdyno.clock import ClockPair, monotonic_ns
-from pgdyno.observe.collector import SECOND_NS, Collector, Notice, NoticeKind, Sink
+from pgdyno.observe.collector import SECOND_NS, Collector, Notice, NoticeKind, Notices, Sink
 from pgdyno.observe.collector_thread import CollectorThread
 from pgdyno.observe.host.collectors import of_load_host, of_server_host
 from pgdyno.observe.host.disk import SpaceCollector, spaces_here, spaces_received
 from pgdyno.observe.host.files import HERE
 from pgdyno.observe.nodes import ObservedNode
-from pgdyno.observe.notices import Notices
 from pgdyno.observe.pooler.console import ConsoleSession, pooler_pids
 from pgdyno.observe.pooler.pools import PoolerCollector, PoolerTrafficCollector
 from pgdyno.observe.processes.backends import BackendsCollector, LocalProcesses

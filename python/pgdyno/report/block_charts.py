@@ -1,4 +1,4 @@
-"""The blocks of an answer that are drawn: sentences, forest plots, time bars, charts, doubts."""
+"""The blocks of an answer that are no tables: sentences, plots, charts, doubts, lists, code."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pgdyno.report import numbers
 
 if TYPE_CHECKING:
     from pgdyno.analysis.estimate import Estimate
+    from pgdyno.analysis.findings import Mark
     from pgdyno.analysis.verdicts import Doubt
     from pgdyno.report.blocks import TableBlock, Tone
     from pgdyno.report.chart import Chart
@@ -154,3 +155,51 @@ class DoubtList:
 ChartBlock = (
     SentenceBlock | RowList | ForestBlock | TimeBars | TimeSplit | ChartList | TableRow | DoubtList
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ListItem:
+    """One thing to look at. `aside`: what it costs. `lines`: more about it, such as a tree.
+
+    `is_over`: it has ended, such as a lock that is released.
+    """
+
+    said: str
+    aside: str = ""
+    lines: tuple[str, ...] = ()
+    next_step: str = ""
+    is_over: bool = False
+
+    @property
+    def whole(self) -> str:
+        """Return the sentence, after "over: " if it has ended."""
+        return "over: " * self.is_over + self.said
+
+
+@dataclass(frozen=True, slots=True)
+class ListBlock:
+    """Things to look at, the worst first. A list outside a section precedes all other blocks.
+
+    If there is no room, the text shortens the last items. In a section, only the full text has it.
+    """
+
+    items: tuple[ListItem, ...]
+    anchor: str = "findings"
+
+
+@dataclass(frozen=True, slots=True)
+class CodeBlock:
+    """Lines to copy, which no form wraps. `short`: those of the short text, "" for none."""
+
+    label: str
+    code: str
+    language: str = "sql"
+    short: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeCharts:
+    """Charts over time on one axis, with their marks. Outside a section: on the first screen."""
+
+    charts: tuple[Chart, ...]
+    marks: tuple[Mark, ...] = ()

@@ -11,14 +11,16 @@ from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.rounding import ends_text
 from pgdyno.quantities import fixed
 from pgdyno.report.block_charts import (
+    CodeBlock,
     DoubtList,
     ForestBlock,
+    ListBlock,
+    ListItem,
     RowList,
     SentenceBlock,
     TableRow,
     TimeSplit,
 )
-from pgdyno.report.block_lists import CodeBlock, ListBlock
 from pgdyno.report.blocks import (
     Block,
     BlockAnswer,
@@ -28,11 +30,10 @@ from pgdyno.report.blocks import (
     TableBlock,
     blocks_of,
 )
-from pgdyno.report.list_text import list_lines
 from pgdyno.report.numbers import value_text
 from pgdyno.report.parts import OTHER, TimePart, fold, in_bar_order
 from pgdyno.report.table_text import aligned, table_lines
-from pgdyno.report.text_page import WIDTH, TextPage, cut, joined
+from pgdyno.report.text_page import WIDTH, TextPage, clipped, cut, joined
 
 if TYPE_CHECKING:
     from pgdyno.analysis.estimate import Estimate
@@ -202,3 +203,47 @@ def _bar(parts: Iterable[TimePart], signs: dict[str, str]) -> str:
     while sum(lengths) > _BAR_WIDTH:
         lengths[lengths.index(max(lengths))] -= 1
     return "".join(signs[part.name] * length for part, length in zip(drawn, lengths, strict=True))
+
+
+_ITEM_INDENT = 4
+_ITEM_LINES_MAX = 5
+# How much is shown of an item: all; one of its lines; none of them; one line and the whole next
+# step; one line.
+_WHOLE, _FIRST, _PLAIN, _SHORT, _LINE = range(5)
+
+
+def list_lines(page: TextPage, block: ListBlock, lines_max: float) -> list[str]:
+    """Return the items as numbered paragraphs, the last ones shortened if there is no room."""
+    items = block.items
+    shown_max = None if lines_max == math.inf else _ITEM_LINES_MAX
+    details = [_WHOLE] * len(items)
+    # Every item keeps its next step as long as possible.
+    steps = [(place, detail) for detail in range(1, 5) for place in reversed(range(len(items)))]
+    while True:
+        lines = [
+            line
+            for place, item in enumerate(items)
+            for line in _paragraph(page, place + 1, item, details[place], shown_max)
+        ]
+        if len(lines) <= lines_max or not steps:
+            return lines
+        place, detail = steps.pop(0)
+        details[place] = detail
+
+
+def _paragraph(
+    page: TextPage, number: int, item: ListItem, detail: int, lines_max: int | None
+) -> Iterator[str]:
+    indent, width = " " * _ITEM_INDENT, page.column_count
+    if detail >= _SHORT:
+        yield clipped(f"{number:2}  {item.whole}", width)
+        if detail == _SHORT:
+            # Somebody will copy a command from it.
+            yield from page.wrapped(item.next_step, f"{indent}next: ", f"{indent}      ")
+        return
+    aside = f"; {item.aside}" if item.aside else ""
+    yield from page.wrapped(f"{item.whole}{aside}", f"{number:2}  ", indent)
+    for line in item.lines[: {_WHOLE: lines_max, _FIRST: 1, _PLAIN: 0}[detail]]:
+        yield clipped(f"{indent}{line}", width)
+    if item.next_step:
+        yield from page.wrapped(item.next_step, f"{indent}next: ", f"{indent}      ")

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from markupsafe import Markup
 
 from pgdyno.report import numbers
-from pgdyno.report.block_charts import ChartBlock, TableRow
-from pgdyno.report.block_lists import CodeBlock, ListBlock, TimeCharts
+from pgdyno.report.block_charts import ChartBlock, CodeBlock, ListBlock, TableRow, TimeCharts
 
 if TYPE_CHECKING:
     from pgdyno.analysis.estimate import Estimate

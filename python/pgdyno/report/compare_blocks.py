@@ -41,11 +41,14 @@ from pgdyno.report.blocks import (
 )
 from pgdyno.report.cell_table import cell_table, level_table
 from pgdyno.report.compare_charts import change_table, round_charts, time_bars
-from pgdyno.report.device_table import device_table
+from pgdyno.report.compare_tables import (
+    device_table,
+    scaling_table,
+    statement_lines,
+    statement_table,
+)
 from pgdyno.report.forest import forest_of, metric_name, note_on_means, place_of
 from pgdyno.report.own import own_of_cells
-from pgdyno.report.scaling_table import scaling_table
-from pgdyno.report.statement_table import statement_lines, statement_table
 from pgdyno.report.words import loss_words
 
 _PAIRS_SHOWN = 40

@@ -14,10 +14,11 @@ from pgdyno.analysis.capacity import Capacity
 from pgdyno.analysis.findings import (
     CurveFindings,
     ExperimentFindings,
+    Latency,
     RunFindings,
+    ScriptFindings,
     TelemetryFindings,
 )
-from pgdyno.analysis.script_findings import Latency, ScriptFindings
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.analysis.where_types import TypeTime
 from pgdyno.report.blocks import keys_of

@@ -21,8 +21,7 @@ from markupsafe import Markup
 from pgdyno import quantities
 from pgdyno.redaction import printable, redacted
 from pgdyno.report import axis, figures, forest, numbers, palette, small_drawings, svg, words
-from pgdyno.report.block_charts import ChartList, SentenceBlock, TimeSplit
-from pgdyno.report.block_lists import TimeCharts
+from pgdyno.report.block_charts import ChartList, SentenceBlock, TimeCharts, TimeSplit
 from pgdyno.report.blocks import Block, BlockAnswer, Tile, blocks_of
 from pgdyno.report.chart import Chart, Line
 from pgdyno.report.compare_blocks import TONES

@@ -8,8 +8,15 @@ from collections.abc import Iterator, Sequence
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.redaction import printable
 from pgdyno.report import svg
-from pgdyno.report.block_charts import ChartList, DoubtList, ForestBlock, SentenceBlock, TimeBars
-from pgdyno.report.block_lists import CodeBlock, ListBlock
+from pgdyno.report.block_charts import (
+    ChartList,
+    CodeBlock,
+    DoubtList,
+    ForestBlock,
+    ListBlock,
+    SentenceBlock,
+    TimeBars,
+)
 from pgdyno.report.blocks import Block, BlockAnswer, BlockSection, TableBlock, Tile, blocks_of
 
 _WIDTH_PX = 760

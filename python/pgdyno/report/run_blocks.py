@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from pgdyno import quantities
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.analysis.findings import ExperimentFindings, PhaseFindings, RunFindings
+from pgdyno.analysis.findings import ExperimentFindings, PhaseFindings, RunFindings, ScriptFindings
 from pgdyno.analysis.rounding import decimals_of, end_text
-from pgdyno.analysis.script_findings import ScriptFindings
 from pgdyno.report import figures, numbers, small_drawings
 from pgdyno.report.about_blocks import about_blocks, first_lines, head_of
 from pgdyno.report.block_charts import ChartList, RowList, drawn, figure_text

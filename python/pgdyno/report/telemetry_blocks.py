@@ -9,8 +9,7 @@ from markupsafe import Markup
 
 from pgdyno.analysis.findings import FactTable, Mark, TelemetryFindings
 from pgdyno.quantities import counted
-from pgdyno.report.block_charts import PageText
-from pgdyno.report.block_lists import ListBlock, ListItem, TimeCharts
+from pgdyno.report.block_charts import ListBlock, ListItem, PageText, TimeCharts
 from pgdyno.report.blocks import BlockSection, TableBlock, TableColumn
 from pgdyno.report.chart import Chart
 

@@ -12,10 +12,10 @@ from pgdyno.analysis.findings import (
     ExperimentFindings,
     Mark,
     RunFindings,
+    ScriptFindings,
 )
 from pgdyno.analysis.losses import Loss
 from pgdyno.analysis.rounding import change_text
-from pgdyno.analysis.script_findings import ScriptFindings
 from pgdyno.analysis.speed_up import SpeedUp
 from pgdyno.analysis.usl import Usl
 from pgdyno.answer.sentences import capacity_words, speed_up_words

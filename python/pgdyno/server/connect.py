@@ -19,10 +19,10 @@ from pgdyno.errors import InterruptedByUser, ServerError
 from pgdyno.process import signals
 from pgdyno.server.conninfo import without_pg_environment
 from pgdyno.server.failures import failure, shortened, statement_failure
-from pgdyno.server.password_command import password_of, refused
 from pgdyno.server.session_start import AT_ONCE, FIRST_TEXT, JIT_SINCE, MARK, OWN_PATH, OWN_SETTINGS
 from pgdyno.server.silence import LOOK_S, NoAnswer, hearing, until_signal
 from pgdyno.server.target import Target
+from pgdyno.server.user_command import password_of, refuse_password
 
 # A dead connection is noticed within half a minute, not within hours.
 _PATIENCE = {
@@ -413,7 +413,7 @@ def _opened(target: Target, application_name: str) -> Connection:
             _remember_silence(target, error)
             if is_last or said.sqlstate not in ("28P01", "28000"):
                 raise said from None
-            refused(command, parameters["password"])
+            refuse_password(command, parameters["password"])
     raise AssertionError("the last try returns or raises")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pgdyno.analysis.consistency import CheckFindings, ConditionFindings, check_doubts
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.analysis.script_findings import Latency, ScriptFindings
+from pgdyno.analysis.findings import Latency, ScriptFindings
 from pgdyno.features.tpcc.findings import TpccFindings, tpcc_doubts, tpcc_findings
 
 COUNTS = {

@@ -7,8 +7,7 @@ from typing import Any
 from tests.programs.toy.load import PROGRAM, SALE
 
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.analysis.findings import Panel, RunFindings, Series
-from pgdyno.analysis.script_findings import ScriptFindings
+from pgdyno.analysis.findings import Panel, RunFindings, ScriptFindings, Series
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.answer.own import OwnAnswer
 from pgdyno.loop.load_numbers import LoadNumbers

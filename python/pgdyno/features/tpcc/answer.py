@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from pgdyno.analysis.findings import Panel, RunFindings
+from pgdyno.analysis.findings import Panel, RunFindings, ScriptFindings
 from pgdyno.analysis.rounding import range_words, value_words
-from pgdyno.analysis.script_findings import ScriptFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.answer.charts.drawing import series
-from pgdyno.answer.checked import check_of
-from pgdyno.answer.own import Examined, OwnAnswer
+from pgdyno.answer.own import Examined, OwnAnswer, check_of
 from pgdyno.features.tpcc.draws import drawn_since, first_after_the_load
 from pgdyno.features.tpcc.findings import TpccFindings, tpcc_doubts, tpcc_findings
 from pgdyno.features.tpcc.load import NEW_ORDER

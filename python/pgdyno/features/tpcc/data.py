@@ -8,7 +8,7 @@ from typing import Any
 
 from pgdyno.features.tpcc.draws import FirstOrder, drawn_since, next_orders
 from pgdyno.server.connect import Connection
-from pgdyno.server.dataset.own_data import OwnData
+from pgdyno.server.dataset.conditions import OwnData
 
 
 @dataclass(frozen=True, slots=True)

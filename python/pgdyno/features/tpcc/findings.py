@@ -13,7 +13,7 @@ from typing import Literal
 
 from pgdyno.analysis.consistency import CheckFindings
 from pgdyno.analysis.estimate import Estimate, proportion
-from pgdyno.analysis.script_findings import Latency, ScriptFindings
+from pgdyno.analysis.findings import Latency, ScriptFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.features.tpcc.load import DEFERRED, NEW_ORDER, PROGRAM
 from pgdyno.features.tpcc.nurand import DrawnFindings

@@ -21,13 +21,13 @@ from pgdyno.quantities import counted
 from pgdyno.report import forest, in_short
 from pgdyno.report.about_blocks import about_blocks, first_lines, head_of
 from pgdyno.report.block_charts import (
+    CodeBlock,
     ForestBlock,
     RowList,
     SentenceBlock,
     TableRow,
     figure_text,
 )
-from pgdyno.report.block_lists import CodeBlock
 from pgdyno.report.blocks import (
     Block,
     BlockAnswer,

@@ -17,9 +17,8 @@ from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.statements import SCHEMA_SQL
 from pgdyno.server.connect import Connection
 from pgdyno.server.failures import step_for
-from pgdyno.server.foreign_tables import refuse_foreign_tables
 from pgdyno.server.grammar import SyntaxNode, statements_of, with_literals, without_meta_commands
-from pgdyno.server.permission import unpermitted
+from pgdyno.server.permission import refuse_foreign_tables, unpermitted
 from pgdyno.user_file import read_text, require_long_file
 
 TEMPORARY_SQL = (

@@ -27,8 +27,7 @@ from pgdyno.features.watch.words import (
     why_sampled_words,
 )
 from pgdyno.quantities import count, format_bytes, percent, short
-from pgdyno.report.block_charts import figure_text
-from pgdyno.report.block_lists import ListBlock, ListItem, TimeCharts
+from pgdyno.report.block_charts import ListBlock, ListItem, TimeCharts, figure_text
 from pgdyno.report.blocks import (
     Block,
     BlockAnswer,

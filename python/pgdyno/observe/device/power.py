@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pgdyno.observe.collector import SECOND_NS, Column, NotMeasurable, Row, counter, gauge, key
-from pgdyno.observe.host.files import HERE, HostFiles, text_or_nothing
-from pgdyno.observe.host.host_collector import HostCollector
+from pgdyno.observe.host.files import HERE, HostCollector, HostFiles, text_or_nothing
 
 _DOMAINS = "/sys/class/powercap/*:*/name"
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pgdyno.observe.collector import SECOND_NS, Column, NotMeasurable, Row, key
-from pgdyno.observe.host.files import HERE, HostFiles, text_or_nothing
-from pgdyno.observe.host.host_collector import HostCollector
+from pgdyno.observe.host.files import HERE, HostCollector, HostFiles, text_or_nothing
 
 _CHIPS = "/sys/class/hwmon/hwmon*/name"
 

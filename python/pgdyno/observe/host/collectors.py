@@ -15,8 +15,7 @@ from pgdyno.observe.host.cpu import (
     ThrottlingCollector,
 )
 from pgdyno.observe.host.disk import DiskCollector
-from pgdyno.observe.host.files import HostFiles
-from pgdyno.observe.host.host_collector import on_load_host
+from pgdyno.observe.host.files import HostFiles, on_load_host
 from pgdyno.observe.host.memory import MemoryCollector, PagingCollector
 from pgdyno.observe.host.network import NetworkCollector, TcpCollector
 

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from pgdyno.observe.collector import Column, NotMeasurable, Row, counter, gauge, key
 from pgdyno.observe.host.control_groups import group_folders
-from pgdyno.observe.host.files import HERE, HostFiles
-from pgdyno.observe.host.host_collector import HostCollector
+from pgdyno.observe.host.files import HERE, HostCollector, HostFiles
 from pgdyno.observe.processes.proc_files import TICK_NS
 
 ALL_CORES = "all"

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from pgdyno.observe.collector import SECOND_NS, Column, Row, Scope, counter, gauge, key
-from pgdyno.observe.host.files import HostFiles, text_or_nothing
-from pgdyno.observe.host.host_collector import HostCollector
+from pgdyno.observe.host.files import HostCollector, HostFiles, text_or_nothing
 
 SECTOR_BYTES = 512
 _MS_NS = 1_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pgdyno.observe.collector import Column, Row, counter, gauge
-from pgdyno.observe.host.host_collector import HostCollector
+from pgdyno.observe.host.files import HostCollector
 from pgdyno.observe.processes.proc_files import PAGE_BYTES
 
 # Column, its key in meminfo, its meaning.

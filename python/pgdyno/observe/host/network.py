@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pgdyno.observe.collector import Column, Row, counter, gauge, key
-from pgdyno.observe.host.files import text_or_nothing
-from pgdyno.observe.host.host_collector import HostCollector
+from pgdyno.observe.host.files import HostCollector, text_or_nothing
 
 # Place of each counter among the sixteen numbers of a line.
 _PLACES = {

@@ -1,12 +1,18 @@
-"""Consistency conditions of a dataset: queries for rows that contradict each other."""
+"""Consistency conditions of a dataset: queries for rows that contradict each other.
+
+The file `data.py` of a program's folder may examine more (`OwnData`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, LiteralString
+from typing import TYPE_CHECKING, Any, LiteralString
 
 from pgdyno.clock import monotonic_ns
+from pgdyno.programs.program import Program
+from pgdyno.programs.registry import part_of
+from pgdyno.server.connect import Connection
 
 if TYPE_CHECKING:
     from pgdyno.server.connect import Connection
@@ -97,3 +103,33 @@ def _first_rows(connection: Connection, condition: ConsistencyRule) -> tuple[str
     return tuple(
         ", ".join(f"{name.rstrip('_')} {value}" for name, value in row.items()) for row in rows
     )
+
+
+class OwnData:
+    """The base of all programs, which examines nothing but the conditions."""
+
+    def before_run(
+        self,
+        connection: Connection,  # noqa: ARG002
+        options: Mapping[str, str],  # noqa: ARG002
+    ) -> Any:
+        """Return a note by which `after_run` finds the rows of the run; None: nothing is examined.
+
+        Args: options, of the dataset, as its mark has them.
+        """
+        return None
+
+    def after_run(self, connection: Connection, before: Any) -> dict[str, Any]:  # noqa: ARG002
+        """Return keys for the stored result of the check. The session has no statement_timeout.
+
+        Args: before, the note of `before_run`.
+        """
+        return {}
+
+
+def own_data(program: Program) -> OwnData:
+    """Return what a program examines in its data."""
+    part = part_of(program, "data")
+    data = OwnData() if part is None else part.DATA
+    assert isinstance(data, OwnData), f"DATA of {program.name} is an OwnData"
+    return data

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pgdyno.analysis.script_findings import ScriptFindings
+from pgdyno.analysis.findings import ScriptFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.answer.own import OwnAnswer
 from pgdyno.features.capture.mirror.findings import (
