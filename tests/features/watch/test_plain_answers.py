@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.features.watch.examples import text_of
 from tests.features.watch.incidents import busy, findings, judged, of_kind, session, waiting
-from tests.features.watch.strangers import Worker, loop
+from tests.features.watch.strangers import Worker, loop, several
 from tests.fixtures.clusters import run_sql
 
 from pgdyno.server.target import Target
@@ -33,6 +34,28 @@ def test_a_healthy_server_is_called_healthy_without_a_word_of_the_doctor(
     assert re.match(r"nothing found that is wrong: [\d,.]+ tps, ", document["sentence"])
     # What the doctor says is about measuring, and not about the health of the server.
     assert "doctor" not in text_of(document, 200)
+
+
+def test_a_role_without_the_right_to_read_a_table_still_sees_that_an_index_is_missing(
+    shop: Target, tmp_path: Path
+) -> None:
+    """The planner's statistics are not shown to pg_monitor, so the rows needed are not known."""
+    run_sql(shop, "DROP ROLE IF EXISTS mon")
+    run_sql(shop, "CREATE ROLE mon LOGIN")
+    run_sql(shop, "GRANT pg_monitor TO mon")
+    total = loop("SELECT sum(n), count(*) FROM orders WHERE customer = %s", lambda turn: turn)
+    with several(shop, "web", total, 3):
+        [finding] = judged(replace(shop, user="mon"), 3)
+    assert finding.kind == "index missing"
+    assert "reads 50,000 rows of orders for those with one value of customer" in finding.said
+    assert "no index begins with orders(customer)" in finding.lines[0]
+    assert "CREATE INDEX CONCURRENTLY ON orders (customer)" in finding.next_step
+    assert "GRANT SELECT ON orders" in finding.lines[0]
+    run_sql(shop, "CREATE INDEX ON orders (customer)")
+    with several(shop, "web", total, 3):
+        listed, document = findings(replace(shop, user="mon"), tmp_path, 4)
+    assert listed == []
+    assert "of DB time is one statement: SELECT sum(n), count(*) FROM" in document["sentence"]
 
 
 def test_an_incident_has_no_line_of_the_doctor_and_the_time_of_its_begin(

@@ -23,6 +23,7 @@ from pgdyno.analysis.where_facts import NOT_INSTRUMENTED
 from pgdyno.analysis.where_sampled import Sampled, shared_out
 from pgdyno.features.watch.incident.evidence import IncidentEvidence
 from pgdyno.features.watch.incident.finding import SHOWN_MAX, Danger, IncidentFinding
+from pgdyno.features.watch.incident.statement_rules import short_text
 from pgdyno.features.watch.statements import Calls, counted_ms, grown
 from pgdyno.features.watch.tally import Tally
 from pgdyno.features.watch.words import number_text
@@ -35,6 +36,7 @@ _GAPS_SHOWN = 100
 _SEED = 20_261_122
 # A finding is the answer of a watch if it takes this share of DB time, or if it gets worse.
 _ANSWER_RATIO = 0.1
+_LARGEST_RATIO = 0.5
 # With more transactions and fewer sessions at work, what is slow is outside of the server.
 _BUSY_TPS, _IDLE_SESSIONS = 50.0, 0.5
 
@@ -118,7 +120,7 @@ def document_of(
         "seconds": watched.lasted_ns / 1e9,
         "seconds_seen": tally.seen_ns / 1e9,
         "is_complete": watched.is_complete,
-        "sentence": answer_of(findings) or quiet_answer(tally, work, findings),
+        "sentence": answer_of(findings) or quiet_answer(tally, work, findings, statements),
         "findings": [finding.as_document() for finding in findings[:SHOWN_MAX]],
         "also_seen": [finding.as_document() for finding in findings[SHOWN_MAX:]],
         "tps": total.tps,
@@ -158,14 +160,28 @@ def answer_of(findings: Sequence[IncidentFinding]) -> str:
     return ""
 
 
-def quiet_answer(tally: Tally, work: WatchedWork, findings: Sequence[IncidentFinding]) -> str:
-    """Return the answer of a watch if no finding is the answer: it names the worst one."""
+def quiet_answer(
+    tally: Tally,
+    work: WatchedWork,
+    findings: Sequence[IncidentFinding],
+    statements: Sequence[Document] = (),
+) -> str:
+    """Return the answer of a watch if no finding is the answer: it names the worst one.
+
+    Without a finding it names the statement that takes most of the time, if one does.
+    """
     if not findings:
         opening = f"{HEALTHY}: " * (tally.total.tps is not None)
         at_work = work.sessions_at_work
         if tally.seen_ns < SHORT_NS and at_work and at_work.mean.value >= _IDLE_SESSIONS:
             opening = f"too short to judge statements, watch {SHORT_NS // 10**9} s or longer: "
-        return opening + sentence(tally, work)
+        largest = "".join(
+            f"; {100 * statement['share_ratio']:.0f} % of DB time is one statement:"
+            f" {short_text(' '.join(statement['text'].split()))}"
+            for statement in statements[:1]
+            if statement["text"] and statement["share_ratio"] >= _LARGEST_RATIO
+        )
+        return opening + sentence(tally, work) + largest
     more = f" and {len(findings) - 1} more" * (len(findings) > 1)
     return f"not urgent: {findings[0].answer}{more}"
 

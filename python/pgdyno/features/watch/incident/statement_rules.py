@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,8 @@ from pgdyno.quantities import compact_ms, counted, percent, plain, seconds
 _SHARE_MIN = 0.05
 _READ_MIN = 1_000
 _USEFUL_RATIO_MAX = 0.05
+# Of DB time, if it is not known how many rows are needed: a report may sum most of them.
+_SHARE_UNKNOWN_MIN = 0.25
 # A statement that reads at least this share of a table's pages in a call reads the table whole.
 _WHOLE_RATIO = 0.5
 # Of each call; the counts of a table and those of its statements are of other moments.
@@ -192,18 +195,19 @@ def _in_vain(
     )
     if is_mostly_dead(seen_of(evidence, table)):
         return None  # Another rule says so.
-    reason = next((made for made in reasons if made.needed_count <= _USEFUL_RATIO_MAX * read), None)
+    reason = next(
+        (made for made in reasons if not made.needed_count > _USEFUL_RATIO_MAX * read), None
+    )
+    lost_s, share, alike = time_of_alike(evidence, known, query)
     if reason is None:
+        return None
+    if (is_unknown := math.isnan(reason.needed_count)) and share < _SHARE_UNKNOWN_MIN:
         return None
     if reason.kind == UNUSED:
         reason = _steered(reason, facts, sender_of(evidence, query))
-    lost_s, share, alike = time_of_alike(evidence, known, query)
     text = " ".join(known.texts.get(query, "").split()) or f"query {query}"
     what = "rows" if is_whole else "index entries"
-    # What is summed is not counted: the planner's estimate remains.
-    needed = f"{counts['rows']:,.0f}"
-    if facts.parts.sums and reason.needed_count != counts["rows"]:
-        needed = f"about {plain(max(reason.needed_count, 0), 1)} that it sums (estimate)"
+    needed = _needed_words(reason, counts["rows"], sums=facts.parts.sums)
     reads = f"reads {read:,.0f} {what} of {table.name} for {needed}"
     return IncidentFinding(
         kind=reason.kind,
@@ -221,7 +225,7 @@ def _in_vain(
             "table": f"{table.schema}.{table.table}",
             "columns": [reason.column],
             "rows_read": read,
-            "rows_needed": reason.needed_count,
+            "rows_needed": None if is_unknown else reason.needed_count,
             "ms_per_call": counts["ms"],
             "calls": counts["calls"],
             "index": reason.index,
@@ -229,9 +233,18 @@ def _in_vain(
     )
 
 
+def _needed_words(reason: WholeReason, rows: float, *, sums: bool) -> str:
+    if math.isnan(reason.needed_count):
+        return f"those with one value of {reason.column} (how many is not known)"
+    if sums and reason.needed_count != rows:
+        # What is summed is not counted: the planner's estimate remains.
+        return f"about {plain(max(reason.needed_count, 0), 1)} that it sums (estimate)"
+    return f"{rows:,.0f}"
+
+
 @dataclass(frozen=True, slots=True)
 class WholeReason:
-    """Why a table is read whole. `needed_count`: rows that a call needs.
+    """Why a table is read whole. `needed_count`: rows that a call needs, NaN if not known.
 
     `column`, `index`: "" without one.
     """
@@ -295,6 +308,8 @@ def _reasons(
         yield of_columns[0]
     yield from of_shapes
     yield from of_columns
+    if parts.sums:
+        yield from _of_unknown_columns(table, invalid)
     first_of = table.first_of
     if first_of is not None and not first_of.index and len(parts.tables) == 1:
         why, step = _why_first(table, first_of)
@@ -303,6 +318,17 @@ def _reasons(
     if parts.needs_what_it_returns and len(parts.tables) == 1:
         why = "no condition is known for which an index would help"
         yield WholeReason(counts["rows"], "much is read for few rows", why, EXPLAIN_STEP)
+
+
+def _of_unknown_columns(table: TableFacts, invalid: str) -> Iterator[WholeReason]:
+    """Yield a reason for columns without statistics: the role may not read their table."""
+    for column in table.columns:
+        condition = column.condition
+        is_of_one_value = condition.operator == "=" and not (condition.is_join or column.index)
+        if column.expected_ratio is None and is_of_one_value and not condition.predicate:
+            why, step = _why(table, column, math.nan, invalid)
+            why += f"; with GRANT SELECT ON {table.name} to this role, the rows would be estimated"
+            yield WholeReason(math.nan, MISSING, why, step, condition.indexed)
 
 
 def _steered(
