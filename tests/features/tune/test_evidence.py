@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from pgdyno.features.tune.evidence import Evidence, choose, small_cache, unusual_values
+from pgdyno.features.tune.evidence import (
+    Evidence,
+    choose,
+    not_allowed,
+    small_cache,
+    unusual_values,
+)
 from pgdyno.features.tune.evidence_of_run import evidence_of, next_checkpoint_ns
 from pgdyno.features.tune.planning import Known, formula_of, not_shown, unsearchable
 from pgdyno.features.tune.space import DEFAULT_RISKS
@@ -101,6 +107,14 @@ def test_a_setting_without_a_range_is_left_out_and_the_others_are_searched() -> 
 
 def with_data(size_bytes: int) -> Machine:
     return replace(MACHINE, database_bytes=size_bytes)
+
+
+def test_a_setting_whose_class_is_not_allowed_is_named_with_its_price() -> None:
+    waits = [Evidence("wal_flush", 0.4, "40 % of the samples"), Evidence("jit_time", 0.01, "1 %")]
+    [left] = not_allowed(waits, MACHINE)
+    assert left.setting == "synchronous_commit"
+    assert "40 % of the samples; class durability: With off, a crash may lose" in left.why
+    assert not list(not_allowed(waits, MACHINE, ("durability", "safe")))
 
 
 def test_a_cache_smaller_than_the_data_is_searched_before_other_settings() -> None:

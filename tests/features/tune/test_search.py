@@ -347,6 +347,11 @@ def test_choices_may_be_named() -> None:
     assert (course.scale, course.values) == ("choice", ("off", "lz4"))
 
 
+def test_the_value_of_a_rule_is_the_first_of_a_list() -> None:
+    [course] = dimensions(["wal_compression=off,pglz,lz4"], MACHINE, NOW)
+    assert values_to_try(course, "off", (), ("lz4", "zstd")) == ("lz4", "pglz")
+
+
 @pytest.mark.parametrize(
     ("evidence", "first"),
     [

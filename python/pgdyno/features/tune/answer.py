@@ -14,7 +14,7 @@ from pgdyno.answer.answer import Answer, Measurements
 from pgdyno.answer.compared import Compared
 from pgdyno.features.tune.budget import time_spent
 from pgdyno.features.tune.design import Tune
-from pgdyno.features.tune.findings import NOT_MEASURED, Changed, SloHeld, TuneFindings
+from pgdyno.features.tune.findings import FROM_FORMULA, NOT_MEASURED, Changed, SloHeld, TuneFindings
 from pgdyno.features.tune.statements import Proposed
 from pgdyno.features.tune.tuning import Tuning
 from pgdyno.features.tune.verdict import findings_of
@@ -88,6 +88,8 @@ def tune_answer(seen: Measurements) -> Answer:
         ),
         losses=_losses(seen, design, history),
         budget_ns=design.asked.budget_ns,
+        formula_of=design.asked.formula_of,
+        left_out=design.asked.left_out,
     )
     findings = replace(findings, formula=tuple(_formula(design, findings)))
     compared, findings = _compared(seen, design, tuning, findings)
@@ -108,9 +110,10 @@ def _formula(design: Tune, findings: TuneFindings) -> Iterator[Proposed]:
         if name in proposed or (name in settled and not proposed):
             continue
         is_of_set = whole is not None and whole.ratio is not None and name in whole.settings
-        why = ["from the formula" if is_of_set else NOT_MEASURED]
+        why = [FROM_FORMULA if is_of_set else NOT_MEASURED]
         single = (t for t in findings.tried if t.tells and t.name == f"{name}={new}")
         why += [f"alone: {word} {change_text(t.ratio)}" for t in single if t.ratio is not None]
+        why += filter(None, [design.asked.reasons.get(name)])
         rule = rule_of(name, design.major)
         assert rule is not None, "a formula is of a setting of this version"
         yield Proposed(name, design.whole_now[name], new, "; ".join(why), rule.needs)

@@ -33,6 +33,7 @@ from pgdyno.report.blocks import (
     BlockAnswer,
     BlockSection,
     LabelledLine,
+    Level,
     TableBlock,
     TableColumn,
     Tone,
@@ -160,12 +161,7 @@ def _effects(tuned: TuneFindings) -> Iterator[forest.ForestRow]:
 
 
 def _tried(tuned: TuneFindings) -> Iterator[BlockSection]:
-    ran = [trial for trial in tuned.tried if trial.decision != "not tried"]
-    lines = [LabelledLine("tried", trial_text(tuned, trial)) for trial in ran[:_TRIED_MAX]]
-    if (more := len(ran) - _TRIED_MAX) > 0:
-        lines.append(LabelledLine("tried", f"and {more} more on the page and in --json"))
-    if left := [trial.name for trial in tuned.tried if trial.decision == "not tried"]:
-        lines.append(LabelledLine("tried", f"not tried: {', '.join(left)}"))
+    lines = list(_tried_lines(tuned))
     has_doubts = any(trial.doubt for trial in tuned.tried)
     doubts = (TableColumn("doubt", is_name=True, is_wide=True),) * has_doubts
     columns = (
@@ -197,6 +193,24 @@ def _tried(tuned: TuneFindings) -> Iterator[BlockSection]:
         yield BlockSection(title, "tried", "Tried", lead, (*lines, table))
 
 
+def _tried_lines(tuned: TuneFindings) -> Iterator[LabelledLine]:
+    """Yield a line for each value that ran; in the short text, one line if none is proved."""
+    ran = [trial for trial in tuned.tried if trial.decision != "not tried"]
+    level: Level = "short" if tuned.gain is not None or len(ran) == 1 else "full"
+    left = [trial.name for trial in tuned.tried if trial.decision == "not tried"]
+    if level == "full":
+        listed = [f"{t.name} {change_text(t.ratio)}" if t.ratio else t.name for t in ran]
+        not_yet = f"; not tried: {', '.join(left)}" if left else ""
+        yield LabelledLine("tried", f"{'; '.join(listed[:_TRIED_MAX])}{not_yet}")
+    yield from (LabelledLine("value", trial_text(tuned, t), level=level) for t in ran[:_TRIED_MAX])
+    if (more := len(ran) - _TRIED_MAX) > 0:
+        yield LabelledLine("value", f"and {more} more on the page and in --json", level=level)
+    if left and level == "short":
+        yield LabelledLine("tried", f"not tried: {', '.join(left)}")
+    for name, why in tuned.left_out.items():
+        yield LabelledLine("left out", f"{name}: {why} --class searches it")
+
+
 def trial_text(tuned: TuneFindings, trial: Tried) -> str:
     """Return "work_mem=64MB  better: tps +31 % (20 to 44) against yours, 5 pairs"."""
     said = f"{trial.name}  {trial.verdict_words}"
@@ -210,7 +224,9 @@ def _apply(tuned: TuneFindings) -> Iterator[BlockSection]:
     """Yield the values to apply, each with its reason, and how to apply and to undo them."""
     if not (values := tuned.to_apply()):
         return
-    code, kind = alter_system(values), "proved" if tuned.settings else "from formulas, not proved"
+    facts = f" for {tuned.formula_of}" if tuned.formula_of else ""
+    code = alter_system(values)
+    kind = "proved" if tuned.settings else f"from formulas{facts}, not proved"
     listed = ", ".join(f"{value.name} = {value.value}" for value in values)
     lines = [LabelledLine("apply", f"{kind} (as a file: --conf FILE): {listed}")]
     short = ""
@@ -258,7 +274,8 @@ def _apply(tuned: TuneFindings) -> Iterator[BlockSection]:
 
 def conf_of(tuned: TuneFindings) -> str:
     """Return the values to apply as a file of postgresql.conf."""
-    return conf_text([f"pgdyno tune: {tuned.sentence()}"], tuned.to_apply())
+    facts = f"The formulas are for {tuned.formula_of}." if tuned.formula else ""
+    return conf_text([f"pgdyno tune: {tuned.sentence()}", facts], tuned.to_apply())
 
 
 def _changed(tuned: TuneFindings) -> Iterator[BlockSection]:

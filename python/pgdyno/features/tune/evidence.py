@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from pgdyno.features.tune.space import DEFAULT_RISKS, SETTINGS_MAX
@@ -19,7 +19,7 @@ _SETTINGS: dict[str, tuple[str, ...]] = {
     "sequential_scans": ("random_page_cost", "effective_cache_size"),
     "buffer_misses": ("shared_buffers", "effective_io_concurrency"),
     "read_waits": ("shared_buffers", "effective_io_concurrency", "io_workers"),
-    "wal_flush": ("wal_compression", "wal_buffers", "commit_delay"),
+    "wal_flush": ("wal_compression", "wal_buffers", "commit_delay", "synchronous_commit"),
     "wal_buffers_full": ("wal_buffers",),
     "backend_writes": ("shared_buffers", "bgwriter_lru_maxpages", "bgwriter_delay"),
     "lock_waits": ("deadlock_timeout",),
@@ -86,6 +86,18 @@ def choose(
     return tuple(Chosen(setting, reasons[setting]) for setting in ranked)
 
 
+def not_allowed(
+    evidence: Iterable[Evidence], machine: Machine, risks: Iterable[Risk] = DEFAULT_RISKS
+) -> Iterator[Chosen]:
+    """Yield the settings that evidence speaks for, but whose class is not allowed."""
+    allowed = frozenset(risks)
+    for piece in evidence:
+        for name in _SETTINGS.get(piece.kind, ()) if piece.strength_ratio >= _STRONG else ():
+            entry = catalogue()[name]
+            if entry.risk not in allowed and _is_possible(name, machine, {entry.risk}):
+                yield Chosen(name, f"{piece.text}; class {entry.risk}: {entry.price}")
+
+
 def unusual_values(now: Mapping[str, str], major: int) -> Iterator[Chosen]:
     """Yield the settings whose present value needs attention on every server."""
     defaults = defaults_of(major)
@@ -127,7 +139,7 @@ def choosable(machine: Machine, risks: Iterable[Risk] = DEFAULT_RISKS) -> tuple[
     )
 
 
-def _is_possible(setting: str, machine: Machine, allowed: frozenset[Risk]) -> bool:
+def _is_possible(setting: str, machine: Machine, allowed: Set[Risk]) -> bool:
     entry, rule = catalogue().get(setting), rule_of(setting, machine.major)
     if entry is None or rule is None or rule.needs == "new cluster":
         return False

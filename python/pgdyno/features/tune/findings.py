@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from pgdyno.analysis.estimate import Estimate
@@ -24,9 +25,9 @@ Verdict = Literal["better", "no better", "not known"]
 _NAMED_MAX = 3
 # An interval that allows a larger gain than this tells little.
 _TELLS_RATIO = 0.5
-# More time than this is not worth a next step.
-_WORTH_NS = 3_600_000_000_000
-NOT_MEASURED = "from the formula, not measured"
+# More time than this is not worth a next step: the machine changes too much for an answer.
+_WORTH_NS = 4 * 3_600_000_000_000
+FROM_FORMULA, NOT_MEASURED = "from a formula, not proved", "from a formula, not measured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,9 @@ class TuneFindings:
     of the server before and after; `slo`: runs that met the latency target, None without a target
     or without a proposal; `budget`: what the time was spent on; `losses`: what crashes took with
     these settings, empty if this was not measured; `formula`: values of published rules that are
-    neither proved nor measured to be no better.
+    neither proved nor measured to be no better; `formula_of`: the facts that they are computed
+    from; `left_out`: setting -> why the evidence speaks for it and what it risks, if its class is
+    not searched.
     """
 
     metric: str
@@ -142,6 +145,8 @@ class TuneFindings:
     budget: TimeSpent | None = None
     losses: tuple[Loss, ...] = ()
     formula: tuple[Proposed, ...] = ()
+    formula_of: str = ""
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_undecided(self) -> bool:
@@ -252,7 +257,7 @@ class TuneFindings:
             said.append(f"{listed} {was} not tried{needs if self.untried_ns else ''}")
         if self.reason:
             said.append(self.reason)
-        if self.missing_ns is not None and self.missing_ns > 0:
+        if self.missing_ns is not None and 0 < self.missing_ns <= _WORTH_NS:
             has_interval = any(t.ratio is not None and t.ratio.low is not None for t in self.tried)
             would = "would decide" if has_interval else "would give a first interval"
             said.append(f"about {duration_text(self.missing_ns)} more {would}")
@@ -311,6 +316,8 @@ class TuneFindings:
                 {"name": value.name, "old": value.old, "new": value.value, "why": value.why}
                 for value in self.formula
             ],
+            "formula_of": self.formula_of or None,
+            "left_out": dict(self.left_out),
             "losses": [loss.as_document() for loss in self.losses],
             "slo": asdict(self.slo) if self.slo is not None else None,
             "budget": asdict(self.budget) if self.budget is not None else None,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pgdyno.features.doctor.finding import Unknown
+from pgdyno.quantities import format_bytes
 from pgdyno.settings.formula import Disk, Machine
 
 if TYPE_CHECKING:
@@ -33,6 +34,25 @@ def machine_of(facts: CheckFacts, given: Mapping[str, object]) -> Machine:
         connections=int(server.number("max_connections")),
         **{**seen, **known},  # type: ignore[arg-type]
     )
+
+
+def machine_text(machine: Machine, *, is_disk_assumed: bool = False) -> str:
+    """Return the facts about the machine that the rules use.
+
+    If a fact is missing, the text names the option that gives it.
+    """
+    disk = f"{machine.disk}{' (assumed)' * is_disk_assumed}" if machine.disk else ""
+    known = {
+        "RAM": format_bytes(machine.ram_bytes) if machine.ram_bytes else "not known (--ram)",
+        "cores": str(machine.cores) if machine.cores else "not known (--cores)",
+        "disk": disk or "not known (--disk)",
+        "max_connections": str(machine.connections),
+        "load": machine.load,
+        "database": format_bytes(machine.database_bytes)
+        if machine.database_bytes
+        else "taken as large",
+    }
+    return ", ".join(f"{name} {value}" for name, value in known.items())
 
 
 def _disk(facts: CheckFacts) -> Disk | None:

@@ -14,7 +14,7 @@ from pgdyno.features.doctor.checks.memory import buffers_fitting
 from pgdyno.features.doctor.examine import Subject
 from pgdyno.features.tune.arms import PAIRS_PLANNED
 from pgdyno.features.tune.evidence import choosable
-from pgdyno.features.tune.machine import machine_of
+from pgdyno.features.tune.machine import machine_of, machine_text
 from pgdyno.features.tune.memory import ALLOWING_SETTINGS
 from pgdyno.features.tune.server_settings import read_live
 from pgdyno.features.tune.space import SETTINGS_MAX, Dimension, dimensions
@@ -28,7 +28,7 @@ from pgdyno.server.scratch.placement import LAST_PLACE
 from pgdyno.server.system_settings import not_alterable
 from pgdyno.server.target import Target
 from pgdyno.settings.formula import Machine
-from pgdyno.settings.published import practical, recommend, rule_set
+from pgdyno.settings.published import Recommended, practical, recommend, rule_set
 from pgdyno.settings.rule import snapshot
 from pgdyno.settings.table import Risk, catalogue
 from pgdyno.settings.value import defaults_of, is_far
@@ -46,11 +46,20 @@ _LIBRARIES = {"lz4": "--with-lz4", "zstd": "--with-zstd", "io_uring": "--with-li
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The server before the search: its machine, its settings, and the values it was built for."""
+    """The server before the search: its machine, its settings, and the values it was built for.
+
+    `is_disk_assumed`: whether nothing says what kind of disk it has.
+    """
 
     machine: Machine
     now: dict[str, str]
     enum_values: dict[str, tuple[str, ...]]
+    is_disk_assumed: bool = False
+
+    @property
+    def facts(self) -> str:
+        """Return what the formulas compute their values from."""
+        return machine_text(self.machine, is_disk_assumed=self.is_disk_assumed)
 
 
 def known_of_scratch(experiment: Experiment, binaries: Binaries) -> Known:
@@ -69,7 +78,8 @@ def known_of_scratch(experiment: Experiment, binaries: Binaries) -> Known:
         )
         for name, rule in snapshot(binaries.major).items()
     }
-    return Known(machine, now | choices_now(experiment, binaries.major), values)
+    now |= choices_now(experiment, binaries.major)
+    return Known(machine, now, values, is_disk_assumed=True)
 
 
 def known_of_own(experiment: Experiment, target: Target) -> Known:
@@ -125,17 +135,26 @@ def with_data(known: Known, run: StoredRun) -> Known:
 
 def rules_of(known: Known, names: Container[str]) -> dict[str, str]:
     """Return the values that published rules have for these settings, and for this data."""
-    machine, settings = known.machine, {}
+    return {name: advice.text or "" for name, advice in _advised(known) if name in names}
+
+
+def reasons_of(known: Known, names: Container[str]) -> dict[str, str]:
+    """Return how published rules compute the values of these settings."""
+    return {name: f"PGTune: {advice.formula}" for name, advice in _advised(known) if name in names}
+
+
+def _advised(known: Known) -> Iterator[tuple[str, Recommended]]:
+    """Yield the advice that has a value which this server accepts."""
+    machine = known.machine
     fitting = partial(buffers_fitting, data_bytes=machine.database_bytes)
     advised = recommend(rule_set("pgtune"), machine, {"shared_buffers": (fitting, "the data")})
     for name, advice in practical(advised, machine).items():
         rule = snapshot(machine.major).get(name)
-        if name not in names or rule is None or advice.text is None:
+        if rule is None or advice.text is None:
             continue
         allowed = known.enum_values.get(name, rule.values)
         if rule.vartype != "enum" or advice.text in allowed:
-            settings[name] = advice.text
-    return settings
+            yield name, advice
 
 
 def formula_of(known: Known) -> dict[str, str]:
@@ -257,16 +276,18 @@ def refuse_short_budget(workload: Workload, budget: str) -> None:
 
 
 def lines_of_choice(
-    experiment: Experiment, known: Known, risks: Sequence[Risk], *, has_reasons: bool
+    experiment: Experiment, known: Known, risks: Sequence[Risk], *, budget: str, has_reasons: bool
 ) -> Iterator[str]:
     """Yield what would be searched if evidence chose the settings: each with its range.
 
-    Args: has_reasons, whether each has the evidence that it needs.
+    Args: budget, the time of the tuning; has_reasons, whether each has the evidence that it needs.
     """
+    yield f"time        at most {duration_text(duration_ns(budget, what='--budget'))}"
     yield (
         f"first       a run of the load chooses at most {SETTINGS_MAX} of these settings, by its"
         f" evidence{'' if has_reasons else ' (-v: which)'}"
     )
+    yield "then        the values of PGTune's formulas together, then each setting alone"
     possible = choosable(known.machine, risks)
     left_out = unsearchable(experiment, known, [choice.setting for choice in possible], risks)
     for choice in possible:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pgdyno.features.doctor.finding import Verdict
+from pgdyno.features.tune.machine import machine_text
 from pgdyno.features.tune.memory import MemorySum
 from pgdyno.features.tune.review import Attention, Explained, Review
 from pgdyno.features.tune.review_conf import proposals
@@ -101,24 +102,6 @@ def entry_text(setting: Explained, machine: Machine, width: int = WIDTH) -> str:
         rows.append((rule_set(rule_id).name, _by_rule(said)))
     lines = [line for label, text in rows if text for line in _row(label, text, width)]
     return joined(lines)
-
-
-def machine_text(machine: Machine) -> str:
-    """Return the facts about the machine that the rules use.
-
-    If a fact is missing, the text names the option that gives it.
-    """
-    known = {
-        "RAM": format_bytes(machine.ram_bytes) if machine.ram_bytes else "not known (--ram)",
-        "cores": str(machine.cores) if machine.cores else "not known (--cores)",
-        "disk": machine.disk or "not known (--disk)",
-        "max_connections": str(machine.connections),
-        "load": machine.load,
-        "database": format_bytes(machine.database_bytes)
-        if machine.database_bytes
-        else "taken as large",
-    }
-    return ", ".join(f"{name} {value}" for name, value in known.items())
 
 
 def document_of(review: Review) -> dict[str, Any]:

@@ -217,13 +217,15 @@ def values_to_try(
 ) -> tuple[str, ...]:
     """Return the values of a setting to measure next, the most promising first.
 
-    Of a list, all other values. Of a range, first the hints (values of published rules, defaults)
-    and a large step; if values were tried, those halfway to their neighbours.
+    Hints (values of published rules, defaults) come first. Of a list, all other values. Of a
+    range, a large step; if values were tried, those halfway to their neighbours.
     Args: present, the value of the best settings; tried, other values that were measured.
     """
     known = {present, *tried}
     if dimension.scale == "choice":
-        return tuple(value for value in dimension.values if value not in known)
+        left = [value for value in dimension.values if value not in known]
+        first = [value for value in hints if value in left]
+        return tuple(dict.fromkeys([*first, *left]))
     values, place = dimension.values, dimension.position(present)
     before = {dimension.position(value) for value in tried}
     if before:

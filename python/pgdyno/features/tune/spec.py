@@ -27,8 +27,10 @@ class TuneDesign(BudgetDesign):
     candidate must meet it. `major`: the server's version, if the spec does not name it. `rules`:
     values of published rules, which are tried early. `formula`: values of these rules that
     the answer names if they were not proved; `together`: those of them that are measured as one
-    candidate, with usual values for unusual ones. `checkpoint_every`: the time between two
-    checkpoints that the load forces, if this was measured; None if it forces none.
+    candidate, with usual values for unusual ones. `reasons`: how each value of `formula` was
+    computed; `formula_of`: from which facts. `left_out`: settings that the first run speaks for,
+    but whose class is not in `classes`, each with the reason. `checkpoint_every`: the time between
+    two checkpoints that the load forces, if this was measured; None if it forces none.
     """
 
     kind: Literal["tune"] = "tune"
@@ -39,6 +41,9 @@ class TuneDesign(BudgetDesign):
     rules: dict[str, str] = Field(default_factory=dict)
     formula: dict[str, str] = Field(default_factory=dict)
     together: dict[str, str] = Field(default_factory=dict)
+    reasons: dict[str, str] = Field(default_factory=dict)
+    formula_of: str = ""
+    left_out: dict[str, str] = Field(default_factory=dict)
     classes: tuple[str, ...] = ()
     keep: tuple[Annotated[str, AfterValidator(kept_condition)], ...] = ()
     slo: Annotated[str, AfterValidator(slo_to_improve)] | None = None

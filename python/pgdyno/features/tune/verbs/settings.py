@@ -27,12 +27,11 @@ if wanted.body(__name__):
     from pgdyno.features.doctor.finding import Verdict
     from pgdyno.features.doctor.peak import peak_seen
     from pgdyno.features.doctor.verbs.doctor import sql_text
-    from pgdyno.features.tune.machine import machine_of
+    from pgdyno.features.tune.machine import machine_of, machine_text
     from pgdyno.features.tune.review import review
     from pgdyno.features.tune.review_conf import conf_of
     from pgdyno.features.tune.review_text import (
         document_of,
-        machine_text,
         rules_text,
         text_of,
     )

@@ -28,7 +28,7 @@ if wanted.body(__name__):
     from pgdyno.features.tune import planning
     from pgdyno.features.tune.blocks import conf_of
     from pgdyno.features.tune.design import Tune, long_run_ns
-    from pgdyno.features.tune.evidence import choose, small_cache, unusual_values
+    from pgdyno.features.tune.evidence import choose, not_allowed, small_cache, unusual_values
     from pgdyno.features.tune.evidence_of_run import (
         checkpoint_every_ns,
         evidence_of,
@@ -144,9 +144,13 @@ def _tuned(given: dict[str, Any], lent: LentCluster) -> int:
             )
         if given["dry_run"]:
             listed = planning.lines_of_choice(
-                asked.experiment, known, risks, has_reasons=given["verbose"]
+                *(asked.experiment, known, risks),
+                budget=given["budget"],
+                has_reasons=given["verbose"],
             )
             output.data("\n".join(listed))
+            if given["conf_to"] is not None:
+                output.note("--dry-run measures nothing, so --conf writes no file")
             return 0
         evidence = _first_run(asked, given["store"], lent)
         known = planning.with_data(known, evidence.runs()[-1])
@@ -262,14 +266,14 @@ def _from_evidence(
         every_ns = next_ns if next_ns is not None and next_ns <= long_ns else None
     listed = ", ".join(f"{name}={text}" for name, text in together.items())
     if len(together) > 1:
-        output.note(f"first together  {listed}")
+        output.note(f"{'together':12}first {listed}")
     for choice in chosen:
         why = left_out.get(choice.setting)
-        output.note(
-            f"search  {choice.setting}: {choice.why}"
-            if why is None
-            else f"not searched alone  {choice.setting}: {why}"
-        )
+        label = "search" if why is None else "not alone"
+        output.note(f"{label:12}{choice.setting}: {why or choice.why}")
+    risky = {seen.setting: seen.why for seen in not_allowed(evidence, machine, risks)}
+    for name, why in risky.items():
+        output.note(f"{'left out':12}{name}: {why} --class searches it")
     names = [choice.setting for choice in chosen if choice.setting not in left_out]
     cannot = planning.unsearchable(asked.experiment, known, [*together], risks)
     names = names or [name for name in together if name not in cannot][:SETTINGS_MAX]
@@ -280,7 +284,9 @@ def _from_evidence(
         )
     given["searched"] = tuple(names)
     every = {} if every_ns is None else {"checkpoint_every": f"{every_ns // 1_000_000}ms"}
-    return {"formula": formula, "together": together, **every}
+    reasons = planning.reasons_of(known, formula)
+    said = {"reasons": reasons, "formula_of": known.facts, "left_out": risky}
+    return {"formula": formula, "together": together, **said, **every}
 
 
 def _apply_proved(asked: AskedExperiment, done: VerbResult) -> None:
