@@ -90,25 +90,12 @@ def test_a_key_comes_from_the_rarest_statement_that_gives_enough() -> None:
     assert changed(keys, "SELECT finish($1)", "jobs.id", 30) == Taken(statement=defer, column=0)
 
 
-def test_a_key_comes_from_the_program_that_uses_it() -> None:
-    defer, fetch = "SELECT unnest(defer_job($1)) AS id", "SELECT id, state FROM fetch_job()"
-    cancel, finish = "SELECT cancel($1)", "SELECT finish($1)"
-    givers = givers_of([with_id(defer, 1000), with_id(fetch, 60)], BY_PLACE)
-    sessions = {defer: {"a", "b"}, cancel: {"b"}, fetch: {"c", "d"}, finish: {"c", "e"}}
-    keys = KeySources(BY_PLACE, {}, givers, {}, sessions)
-    assert changed(keys, cancel, "jobs.id", 60) == Taken(statement=defer, column=0)
-    assert changed(keys, finish, "jobs.id", 58) == Taken(statement=fetch, column=0)
-    # Another statement of this program uses the few that are left, and those in flight.
-    sessions["SELECT finish ($1)"] = {"d"}
-    assert changed(keys, "SELECT finish ($1)", "jobs.id", 6) == Taken(statement=fetch, column=0)
-
-
 def test_a_job_is_ended_by_its_id_from_the_function_that_fetches_it() -> None:
     defer, fetch = "SELECT unnest(defer_job($1)) AS id", "SELECT id, state FROM fetch_job()"
     known = [with_id(defer, 12), with_id(fetch, 300)]
     sources = Sources(COLUMNS, {}, ())
     # The worker also adds a few jobs itself, nearly as many as it ends in this way.
-    keys = sources.key_sources(known, {})
+    keys = sources.key_sources(known)
     for calls in (200, 11, 90):
         assert changed(keys, "SELECT finish($1)", "jobs.id", calls) == Taken(
             statement=fetch, column=0

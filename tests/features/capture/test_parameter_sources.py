@@ -100,26 +100,6 @@ def steps(
     return list(Steps(columns, rows).of(StatementGroup("", 10, turns), described))
 
 
-def test_a_column_that_is_never_null_gets_no_value_that_may_be_null() -> None:
-    person = column("person.p_id", 1, is_unique=True).model_copy(update={"is_not_null": True})
-    page, author = column("page.g_id", 1, is_unique=True), column("page.g_p_id")
-    note = column("note.n_p_id").model_copy(update={"is_not_null": True})
-    to_person = KeyReference(table="public.person", column="p_id")
-    author, note = (c.model_copy(update={"references": to_person}) for c in (author, note))
-    shapes = [person, page, author, note]
-    names = Names({f"public.{t}": [c.column for c in shapes if c.table == f"public.{t}"]
-                   for t in ("person", "page", "note")}, ["public"])  # fmt: skip
-    read = "SELECT g_p_id FROM page WHERE g_id = $1"
-    look, put = "SELECT FROM person WHERE p_id = $1", "INSERT INTO note (n_p_id) VALUES ($1)"
-    for before in ([read], [read, look]):
-        *_, last = steps(dict.fromkeys([*before, put], 1), shapes, names)
-        assert last.parameters == (OfColumn(table="public.person", column="p_id"),)
-        assert last.not_null == (0,)
-    certain = [shape.model_copy(update={"is_not_null": True}) for shape in shapes]
-    *_, last = steps(dict.fromkeys([read, put], 1), certain, names)
-    assert last.parameters == (Returned(step=0, column=0),)
-
-
 def test_a_loop_goes_through_the_keys_of_an_earlier_list_in_their_order() -> None:
     items, stock = steps({ITEMS: 1, STOCK: 10})
     [listed] = items.parameters

@@ -10,7 +10,7 @@ from tests.fixtures.captures import column, evenly, header, key, shop_capture, t
 from tests.fixtures.contract import complaints
 
 from pgdyno.engine.distribution import Distribution, Hot
-from pgdyno.features.capture.checks import within_domain, within_partitions
+from pgdyno.features.capture.checks import within_partitions
 from pgdyno.features.capture.likeness import compared, ks_distance
 from pgdyno.features.capture.model import Capture, CountedKey, Counter
 from pgdyno.features.capture.ranks import ranks_in, together, unique
@@ -241,16 +241,6 @@ def test_generated_columns_are_left_to_the_server_and_texts_fit_into_their_types
     length = rebuilt.columns["c"].distribution.length
     assert length is not None
     assert length.most == 3
-
-
-def test_values_stay_inside_the_limits_of_their_domain() -> None:
-    common = (Hot(value="-1", fraction=0.2), Hot(value="0", fraction=0.1))
-    moved = evenly(INTEGER, "-3", "50", "120", distinct=90, hot=common)
-    sql = "CREATE DOMAIN positive AS integer CONSTRAINT c CHECK (((VALUE > 0) AND (VALUE <= 100)))"
-    made = within_domain(sql, moved)
-    assert made.bounds == ("1", "50", "100")
-    assert [hot.value for hot in made.hot] == ["1"]
-    assert made.hot[0].fraction == pytest.approx(0.3)
 
 
 def test_values_stay_inside_the_partitions() -> None:

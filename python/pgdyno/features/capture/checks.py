@@ -7,14 +7,10 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from pgdyno.engine.distribution import Distribution, Hot
+from pgdyno.engine.distribution import Distribution
 from pgdyno.features.capture.schema import ColumnShape, SchemaObject
 
 _DOMAIN_CHECK = re.compile(r"\bCHECK \((.*?)\)(?: NOT VALID)?(?= CONSTRAINT| CHECK|\s*$)", re.S)
-_CAST = re.compile(
-    r"::[a-z_0-9]+(?: varying| precision| with(?:out)? time zone)?(?:\(\d+(?:,\d+)?\))?(?:\[\])?"
-)
-_LIMIT = re.compile(r"^VALUE (>=|<=|>|<) '?(-?\d+)'?$")
 _ISO = ("date", "timestamp", "timestamptz", "time")
 
 
@@ -39,38 +35,6 @@ def with_broken(
         else item.model_copy(update={"is_broken_by_load": is_broken(item)})
         for item in objects
     )
-
-
-def within_domain(sql: str, distribution: Distribution) -> Distribution:
-    """Return the distribution of integers with all values inside the CHECKs of their domain.
-
-    Limits: comparisons of VALUE with whole numbers, joined by AND; other conditions are ignored.
-    """
-    if distribution.kind != "integer":
-        return distribution
-    least, most = None, None
-    for check in _DOMAIN_CHECK.findall(sql):
-        for term in _CAST.sub("", check).split(" AND "):
-            compared = _LIMIT.match(re.sub(r"[()]", "", term).strip())
-            if compared is None:
-                continue
-            sign, limit = compared[1], int(compared[2])
-            if sign in (">", ">="):
-                least = limit + (sign == ">")
-            else:
-                most = limit - (sign == "<")
-
-    def moved(text: str) -> str:
-        value = int(text)
-        value = value if least is None else max(value, least)
-        return str(value if most is None else min(value, most))
-
-    shares: dict[str, float] = {}
-    for common in distribution.hot:
-        shares[moved(common.value)] = shares.get(moved(common.value), 0.0) + common.fraction
-    hot = tuple(Hot(value=value, fraction=min(1.0, share)) for value, share in shares.items())
-    bounds = tuple(map(moved, distribution.bounds))
-    return distribution.model_copy(update={"hot": hot, "bounds": bounds})
 
 
 def without_checks(sql: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, cast
 
 from pydantic import Field
 
@@ -332,13 +332,13 @@ def referred_by(step: Step) -> Iterator[tuple[int, int | None]]:
     Without a parameter it is what the step returned, or how often it was carried out.
     """
     for part in (own for own in _inside(step) if not isinstance(own, Giver)):
-        number = getattr(part, "step", None)
-        if number is not None and not isinstance(part, Distribution):
+        if (number := getattr(part, "step", None)) is not None:
             yield number, getattr(part, "parameter", None)
 
 
 def _inside(part: object) -> Iterator[CapturePart]:
-    if isinstance(part, CapturePart):
+    """Yield a part and all that it has inside, but nothing of a distribution."""
+    if isinstance(part, CapturePart) and not isinstance(part, Distribution):
         yield part
         part = tuple(getattr(part, name) for name in type(part).model_fields)
     if isinstance(part, tuple):
@@ -348,29 +348,16 @@ def _inside(part: object) -> Iterator[CapturePart]:
 
 def parts_of(source: Source) -> Iterator[Source]:
     """Yield a source, and those that it has inside: of elements, fields or cases."""
-    yield source
-    inner: tuple[Source, ...] = ()
-    if isinstance(source, ListOf):
-        inner = (source.of,)
-    elif isinstance(source, Record):
-        inner = source.fields
-    elif isinstance(source, Cases):
-        inner = (*(case.source for case in source.cases), source.otherwise)
-    elif isinstance(source, Recalled | KnownValue):
-        inner = (source.otherwise,)
-    for part in inner:
-        yield from parts_of(part)
+    return (cast("Source", part) for part in _inside(source) if hasattr(part, "origin"))
 
 
 def givers_of(source: Source) -> Iterator[Giver]:
     """Yield the places of other transactions from whose values a source takes one."""
-    for part in parts_of(source):
-        if isinstance(part, Recalled):
-            yield from part.givers
-        if isinstance(part, Taken):
+    for part in _inside(source):
+        if isinstance(part, Giver):
+            yield part
+        elif isinstance(part, Taken):
             yield Giver(statement=part.statement, parameter=part.parameter, column=part.column)
-        for seen in part.sightings if isinstance(part, KnownValue) else ():
-            yield from (*seen.key, *filter(None, [seen.value]))
 
 
 class Step(CapturePart):

@@ -22,7 +22,7 @@ from pgdyno.features.capture.attempts import (
     left_out_end,
     left_out_table,
 )
-from pgdyno.features.capture.checks import within_domain, within_partitions
+from pgdyno.features.capture.checks import within_partitions
 from pgdyno.features.capture.keys import CopyColumn, CopyTable, foreign_keys, with_keys
 from pgdyno.features.capture.model import Capture
 from pgdyno.features.capture.plan import (
@@ -38,7 +38,6 @@ from pgdyno.features.capture.schema import (
     SchemaObject,
     TableShape,
     as_literal,
-    domains_by_type,
     in_quotes,
     parts_of,
 )
@@ -160,8 +159,6 @@ class Rebuilt:
                 notes.append(f"{shape.name}.{column.column}: no values of type {column.type}")
             if (limits := self._partition_limits(shape.name, column.column)) is not None:
                 distribution = within_partitions(*limits, distribution)
-            if (domain := self._domains.get(column.type)) is not None:
-                distribution = within_domain(domain, distribution)
             if column.is_unique:
                 distribution = unique(distribution, made_rows)
             yield CopyColumn(column, as_listed(distribution))
@@ -185,10 +182,6 @@ class Rebuilt:
     @cached_property
     def _sql_of_tables(self) -> Mapping[str, str]:
         return {item.name: item.sql for item in self.capture.objects if item.table == item.name}
-
-    @cached_property
-    def _domains(self) -> Mapping[str, str]:
-        return domains_by_type(self.capture.objects)
 
     def _partition_limits(self, table: str, column: str) -> tuple[str, str] | None:
         """Return the first value of all partitions by range of a column, and the end of them."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.clock import read_pair
-from pgdyno.engine.distribution import Distribution
+from pgdyno.engine.distribution import CapturePart, Distribution
 from pgdyno.errors import SpecError
 from pgdyno.features.capture.file import capture_at
 from pgdyno.features.capture.load_statements import harmless
@@ -24,13 +24,11 @@ from pgdyno.features.capture.mirror.adaptation import (
 from pgdyno.features.capture.mirror.replay import recording_document, templates_in
 from pgdyno.features.capture.model import (
     Capture,
-    Cases,
     Constant,
+    Giver,
     KnownValue,
-    ListOf,
     OfColumn,
     Recalled,
-    Record,
     Source,
     Step,
     Taken,
@@ -287,43 +285,31 @@ class _Sources:
     unknown: Mapping[tuple[str, str], Distribution]
     kept: Mapping[str, int | None]
 
-    def put(self, source: Source, given: dict[str, Any]) -> None:
+    def put(self, part: object, given: Any) -> None:
         """Put places of statements, ranges and unknown values into the document of a source."""
-        if isinstance(source, OfColumn):
-            column = source.table, source.column
-            if source.group is None and column in self.unknown:
+        if isinstance(part, tuple):
+            for item, own in zip(part, given, strict=True):
+                self.put(item, own)
+        if not isinstance(part, CapturePart) or isinstance(part, Distribution):
+            return
+        for name in type(part).model_fields:
+            self.put(getattr(part, name), given.get(name))
+        if isinstance(part, OfColumn):
+            column = part.table, part.column
+            if part.group is None and column in self.unknown:
                 drawn = self.unknown[column].model_dump(mode="json", exclude_none=True)
                 given.clear()
                 given.update({"from": "drawn", "distribution": drawn})
             elif column in self.ranges:
                 given["range"] = list(self.ranges[column])
-        elif isinstance(source, Recalled):
-            self.put(source.otherwise, given["otherwise"])
-            given["givers"] = [
-                {**own, "statement": self.place[own["statement"]]}
-                for own in given["givers"]
-                if own["statement"] in self.place
+        elif isinstance(part, Taken | Giver):
+            given["statement"] = self.place.get(part.statement)
+        elif isinstance(part, Recalled):
+            given["givers"] = [own for own in given["givers"] if own["statement"] is not None]
+        elif isinstance(part, KnownValue):
+            given["sightings"] = [
+                own for own in given["sightings"] if own["key"][0]["statement"] is not None
             ]
-        elif isinstance(source, KnownValue):
-            self.put(source.otherwise, given["otherwise"])
-            given["sightings"] = [own for own in given["sightings"] if self._placed(own)]
-        elif isinstance(source, Taken):
-            given["statement"] = self.place[source.statement]
-        elif isinstance(source, ListOf):
-            self.put(source.of, given["of"])
-        elif isinstance(source, Record):
-            for field, part in zip(source.fields, given["fields"], strict=True):
-                self.put(field, part)
-        elif isinstance(source, Cases):
-            self.put(source.otherwise, given["otherwise"])
-            for case, part in zip(source.cases, given["cases"], strict=True):
-                self.put(case.source, part["source"])
-
-    def _placed(self, sighting: dict[str, Any]) -> bool:
-        """Put places of statements into a sighting; return whether its statement is sent."""
-        for own in (*sighting["key"], *filter(None, [sighting.get("value")])):
-            own["statement"] = self.place.get(own["statement"])
-        return sighting["key"][0]["statement"] is not None
 
 
 def _step(step: Step, sources: _Sources) -> dict[str, Any]:

@@ -94,11 +94,9 @@ class Assembly:
         groups = self._groups(described, sources)
         usable |= _with_frames(groups, usable)
         seconds = self.header.seconds
-        processes = so_far.sessions.processes
         parsed = {name: d.parsed for name, d in usable.items()}
         keys = sources.key_sources(
-            ((name, d.parsed, d.statement.counters.rows) for name, d in usable.items()),
-            {d.statement.id: processes[key[0]] for key, d in described.items()},
+            (name, d.parsed, d.statement.counters.rows) for name, d in usable.items()
         )
         drafts = [
             TemplateDraft(

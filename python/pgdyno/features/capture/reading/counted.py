@@ -158,7 +158,6 @@ class Sessions:
     after_s: defaultdict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     alone: Counter[int] = field(default_factory=Counter)
     repeated: Counter[int] = field(default_factory=Counter)
-    processes: defaultdict[int, set[object]] = field(default_factory=lambda: defaultdict(set))
     waits: Counter[str] = field(default_factory=Counter)
     by_role: Counter[str] = field(default_factory=Counter)
     active_counts: list[int] = field(default_factory=list)
@@ -179,7 +178,6 @@ class Sessions:
             is_new = self._note_idle(pid, state, in_state_s, changed)
             if query_id is None:
                 continue
-            self._note_process(pid, query_id)
             if state == "idle":
                 # The last statement of an idle session ended its transaction: it was alone, or it
                 # was COMMIT.
@@ -199,7 +197,6 @@ class Sessions:
         """Take the next statements of transactions into account: a look at once after a poll."""
         for pid, _, _, began, query_id, *_, after_s in rows:
             if began is not None and query_id is not None:
-                self._note_process(pid, query_id)
                 self._note_statement(pid, began, query_id, after_s)
 
     def usual_after_s(self, query_id: int) -> float | None:
@@ -209,11 +206,6 @@ class Sessions:
         """
         times = sorted(self.after_s[query_id])
         return times[len(times) // 4] if times else None
-
-    def _note_process(self, pid: int, query_id: int) -> None:
-        processes = self.processes[query_id]
-        if len(processes) < _TIMES_MAX:
-            processes.add(pid)
 
     def _note_statement(self, pid: int, began: float, query_id: int, after_s: float | None) -> None:
         latest, self._latest[pid] = self._latest.get(pid), (began, query_id, after_s)

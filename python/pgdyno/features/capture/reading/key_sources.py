@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from types import MappingProxyType
 
 from pgdyno.engine.distribution import Distribution
 from pgdyno.features.capture.model import (
@@ -40,9 +39,6 @@ _UNIQUE_TEXTS = 1e15
 _TIMES_MAX = 4.0
 # Two kinds of transactions that always follow each other differ by those in flight.
 _IN_FLIGHT_RATIO = 0.1
-# A program is in the sessions of a statement if it has this share of them, compared with the
-# program that has most.
-_SAME_PROGRAM = 0.5
 FRESH_KINDS = ("integer", "text", "uuid", "timestamp", "timestamptz")
 
 
@@ -132,12 +128,11 @@ def those_with_most_keys_first(kinds: Sequence[tuple[Sequence[Step], float]]) ->
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A statement that uses keys, the statements of its transaction, and how many keys it uses.
+    """The statements of a transaction that uses keys, and how many keys it uses.
 
     `use_count_max`: how often it uses a key, on average. `is_of_queue`: only those of a queue.
     """
 
-    statement: str
     own: AbstractSet[str]
     keys: float
     use_count_max: float = 1.0
@@ -153,15 +148,14 @@ class KeySources:
         keys: Mapping[str, list[tuple[str, ...]]],
         givers: Mapping[Place, dict[Taken, float]],
         children: Mapping[str, AbstractSet[str]],
-        sessions: Mapping[str, AbstractSet[object]] = MappingProxyType({}),
         queues: AbstractSet[str] = frozenset(),
     ) -> None:
         """Args: children, of each table those whose rows forbid that a row of it is deleted;
-        sessions, those in which each statement was seen; queues, statements that take from one.
+        queues, statements that take from one.
         """
         self._columns, self._keys, self._givers = columns, keys, givers
         self._left = {place: dict(given) for place, given in givers.items()}
-        self._children, self._sessions, self._queues = children, sessions, queues
+        self._children, self._queues = children, queues
 
     def changed(
         self,
@@ -188,14 +182,14 @@ class KeySources:
                 if root is None or not is_used_once(*root, most):
                     continue
                 is_lonely = statement.kind == "delete" and self._leaves_children(number, parsed)
-                user = User(steps[number].statement, own, calls, most)
+                user = User(own, calls, most)
                 self._take(sources, root, user, is_lonely=is_lonely)
             for position in list(self._changes_a_row(statement)):
                 root = root_of(sources, number, position)
                 if root is None or not is_used_once(*root, _TIMES_MAX):
                     continue
                 is_of_queue = not are_new(*root)
-                user = User(steps[number].statement, own, calls, _TIMES_MAX, is_of_queue)
+                user = User(own, calls, _TIMES_MAX, is_of_queue)
                 self._take(sources, root, user, is_lonely=False)
             if statement.written and statement.kind in ("insert", "update"):
                 self._renew(sources, number, parsed)
@@ -275,7 +269,6 @@ class KeySources:
         others = [taken for taken in given if taken.statement not in user.own]
         if user.is_of_queue:
             others = [taken for taken in others if taken.statement in self._queues]
-        others = self._of_same_program(user, others)
         if not others:
             return None
         near = [t for t in others if left[t] - user.keys >= -_IN_FLIGHT_RATIO * given[t]]
@@ -288,17 +281,6 @@ class KeySources:
             return None
         left[chosen] -= user.keys
         return chosen
-
-    def _of_same_program(self, user: User, givers: list[Taken]) -> list[Taken]:
-        """Return the statements that were seen in the sessions of the user; if none was, all.
-
-        A program passes the keys that it was given itself: a worker finishes the jobs that it
-        fetched, and not those that others deferred.
-        """
-        sessions = self._sessions.get(user.statement, frozenset())
-        shared = {t: len(sessions & self._sessions.get(t.statement, frozenset())) for t in givers}
-        most = max(shared.values(), default=0)
-        return [taken for taken in givers if shared[taken] >= _SAME_PROGRAM * most]
 
     def _renew(self, sources: list[list[Source]], number: int, parsed: Sequence[Parsed]) -> None:
         """Give unique columns values that no row has, unless their row is new anyway."""

@@ -170,8 +170,7 @@ def templates_of(
     used = {key: statements[key].parsed for group in groups for key in group.steps}
     calls = calls_of(groups)
     keys = context.sources.key_sources(
-        ((context.ids[key], p, calls[key][0] * context.rows_a_call(p)) for key, p in used.items()),
-        {context.ids[key]: sessions for key, sessions in _sessions_of(groups).items()},
+        (context.ids[key], p, calls[key][0] * context.rows_a_call(p)) for key, p in used.items()
     )
     rows = _rows(groups, statements)
     known: Known = {}
@@ -431,17 +430,6 @@ def _observed(
             )
         )
     return made
-
-
-def _sessions_of(groups: Iterable[TransactionGroup]) -> dict[StatementKey, set[object]]:
-    """Return the sessions of each statement."""
-    sessions: dict[StatementKey, set[object]] = defaultdict(set)
-    for group in groups:
-        for kept in group.kept:
-            for step, key in enumerate(group.steps):
-                if kept.count_of(step):
-                    sessions[key].add(kept.session.id)
-    return sessions
 
 
 def calls_of(groups: Iterable[TransactionGroup]) -> dict[StatementKey, tuple[int, float]]:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from pgdyno.features.capture.model import Equal, OfColumn, Returned, Source
 from pgdyno.features.capture.reading.parameter_uses import Parameter
 from pgdyno.features.capture.reading.parsed import Parsed
 from pgdyno.features.capture.schema import ColumnShape
 
 _WRITES = ("insert", "set", "change")
-# A join that returns rows without a partner has NULL in columns that are never NULL.
-_OUTER_JOIN = re.compile(r"\b(LEFT|RIGHT|FULL)\b", re.I)
 
 Columns = Mapping[tuple[str, str], ColumnShape]
 
@@ -45,31 +41,3 @@ def is_optional(parsed: Parsed, use: Parameter, columns: Columns) -> bool:
     if parsed.kind == "update":
         return use.use in ("equal", "list", "range")
     return parsed.kind == "delete" or (parsed.kind == "select" and parsed.reads_only)
-
-
-def may_be_null(
-    source: Source,
-    made: Sequence[Sequence[Source]],
-    before: Sequence[Parsed],
-    columns: Columns,
-) -> bool:
-    """Return whether a value may be NULL, as far as its origin shows it.
-
-    Args: made, the sources of each step so far, this one included; before, the steps before it.
-    """
-    match source:
-        case Equal(step=step, parameter=parameter) if parameter < len(made[step]):
-            return may_be_null(made[step][parameter], made, before, columns)
-        case Returned(step=step, column=place):
-            parsed = before[step]
-            output = parsed.outputs[place] if place < len(parsed.outputs) else ("", "")
-            if (added := parsed.sums.get(place)) and added[1] in parsed.adds:
-                # The next key of a counter.
-                return False
-            column = columns.get(output)
-            is_outer = parsed.kind == "select" and _OUTER_JOIN.search(parsed.text) is not None
-            return column is None or not column.is_not_null or is_outer
-        case OfColumn(table=table, column=name, is_not_null=is_not_null):
-            known = columns.get((table, name))
-            return not is_not_null and (known is None or not known.is_not_null)
-    return False

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from math import ceil
 
 from pgdyno.engine.distribution import Distribution, Hot, Spread
@@ -99,19 +98,12 @@ class Sources(KeyFamilies):
         self.assumed: dict[str, str] = {}
         """Statements whose parameters have assumed values, with the use of each."""
 
-    def key_sources(
-        self,
-        statements: Iterable[tuple[str, Parsed, float]],
-        sessions: Mapping[str, AbstractSet[object]],
-    ) -> KeySources:
-        """Return what changes the keys of templates with these statements: id, text, rows.
-
-        Args: sessions, those in which each statement was seen, by its id.
-        """
+    def key_sources(self, statements: Iterable[tuple[str, Parsed, float]]) -> KeySources:
+        """Return what changes the keys of templates with these statements: id, text, rows."""
         known = list(statements)
         queues = {name for name, parsed, _ in known if takes_from_a_queue(parsed)}
         givers = givers_of(known, self._columns)
-        return KeySources(self._columns, self._unique, givers, self._children, sessions, queues)
+        return KeySources(self._columns, self._unique, givers, self._children, queues)
 
     def with_whole_keys(self, sources: Sequence[Source], parsed: Parsed, step: int) -> list[Source]:
         """Return the sources of a step; keys of several columns are those of rows."""

@@ -10,7 +10,6 @@ from pgdyno.features.capture.model import (
     Equal,
     ListOf,
     Number,
-    OfColumn,
     Returned,
     Source,
     Step,
@@ -18,7 +17,7 @@ from pgdyno.features.capture.model import (
 )
 from pgdyno.features.capture.reading.described import Described
 from pgdyno.features.capture.reading.grouping import StatementGroup
-from pgdyno.features.capture.reading.never_null import is_optional, may_be_null, never_null
+from pgdyno.features.capture.reading.never_null import is_optional, never_null
 from pgdyno.features.capture.reading.parameter_sources import Sources
 from pgdyno.features.capture.reading.parameter_uses import Parameter
 from pgdyno.features.capture.reading.parsed import Parsed
@@ -76,12 +75,10 @@ class Steps(Sources):
     def of(self, group: StatementGroup, statements: Mapping[str, Described]) -> Iterator[Step]:
         """Yield the steps of a kind of transaction."""
         earlier: list[tuple[Parsed, dict[int, Parameter]]] = []
-        made: list[list[Source]] = []
         loop = Loop()
         for name, turns in group.turns.items():
             described = statements[name]
             parameters = described.parsed.parameters
-            made.append([])
             if described.parsed.copies:
                 loop = Loop()
                 row = tuple(self.fields_of_copy(described, earlier))
@@ -89,7 +86,7 @@ class Steps(Sources):
                 # The rows of a COPY have no value that a later step could use.
                 earlier.append((described.parsed, {}))
                 continue
-            sources = made[-1]
+            sources: list[Source] = []
             needed: list[int] = []
             optional: list[int] = []
             count: Number | None = None
@@ -110,8 +107,6 @@ class Steps(Sources):
                     optional.append(number - 1)
                 if never_null(use, self._columns):
                     needed.append(number - 1)
-                    if may_be_null(source, made, [parsed for parsed, _ in earlier], self._columns):
-                        source = self._existing(use)
                 sources.append(_beside_others(source, described.parsed.as_long_as.get(number)))
             if described.finds_rows:
                 sources[:] = self.with_whole_keys(sources, described.parsed, len(earlier))
@@ -126,13 +121,6 @@ class Steps(Sources):
                 optional=tuple(optional),
             )
             earlier.append((described.parsed, parameters))
-
-    def _existing(self, use: Parameter) -> Source:
-        """Return a value for a column that is never NULL."""
-        column = self._columns[use.table, use.column]
-        if key := self.key_of(column):
-            return OfColumn(table=key.table, column=key.column, is_not_null=not key.is_not_null)
-        return self._inserted(column)
 
     def _looped(
         self,
