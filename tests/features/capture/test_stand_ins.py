@@ -147,6 +147,28 @@ def test_a_crowded_range_moves_by_a_distance_that_nobody_can_compute() -> None:
     assert len(distances) > 10
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["4111111111111111"],
+        ["-4111111111111111"],
+        ["123456.78"],
+        ["4111111111111111", "4111111111111112"],
+        ["-1000001", "-1000000", "-999999"],
+        ["4111111111111111", "4111111111119999"],
+    ],
+)
+def test_numbers_without_a_place_between_neighbours_move_far(values: list[str]) -> None:
+    own, step = sorted(map(Decimal, values)), Decimal("0.01" if "." in values[0] else "1")
+    for number in range(200):
+        stand_ins = StandIns([], values, key=number.to_bytes(32))
+        moved = stand_ins.numbers(own, step)
+        for value, stand_in in zip(own, moved, strict=True):
+            assert abs(value) / 300 < abs(stand_in - value) < abs(value) / 7
+            assert stand_in * value > 0
+    assert StandIns([], []).numbers([], step) == []
+
+
 def test_words_stay_words_and_equal_ones_are_equal() -> None:
     texts = sorted(f"title{n} of the red book {n % 3}" for n in range(60))
     stand_ins = made(texts)

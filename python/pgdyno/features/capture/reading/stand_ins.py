@@ -27,6 +27,8 @@ _IS_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _WORD = re.compile(r"\s+|\S+")
 # A text of fewer characters may be equal to another value by chance.
 SEARCHABLE = 6
+# So few numbers within this share of themselves have no neighbours to hide between.
+_FEW, _FAR = 3, Decimal(1) / 16
 # They show nothing.
 _EMPTY = ("", "\\x", "{}", "[]")
 
@@ -72,8 +74,12 @@ class StandIns:
 
         Args: step, the distance of possible values; unit, what a reader recognizes, such as the
         second of a time: no stand-in is in the unit of a value. If there is no free place for a
-        long number, all numbers move to another range. A short one then stays.
+        long number, or if few long numbers are close together, all numbers move to another range.
+        A short one then stays.
         """
+        is_few = 0 < len(values) <= _FEW and len(f"{values[0]:f}") >= SEARCHABLE
+        if is_few and values[-1] - values[0] < abs(values[0]) * _FAR:
+            return self._shifted(values, step)
         unit = max(step, unit or step)
         taken = {value // unit for value in values}
         moved: list[Decimal] = []
@@ -101,7 +107,7 @@ class StandIns:
 
     def _shifted(self, values: Sequence[Decimal], step: Decimal) -> list[Decimal]:
         """Return a crowded range elsewhere: below itself if it stays positive, else above."""
-        span = values[-1] - values[0] + step
+        span = max(values[-1] - values[0] + step, abs(values[0]) * _FAR // step * step)
         # Nobody who has the code can undo it.
         share = Decimal(self.fraction("shift", values[0], values[-1]))
         offset = span + (span * share / step).to_integral_value() * step
