@@ -74,6 +74,9 @@ HELD = {
     "The first statement names": (*_TRAPS,),
     "It makes `pg_catalog, pg_temp`": (*_TRAPS,),
     "A session that loads tables": (*_TRAPS,),
+    "The tables of `init` belong": (
+        "test_init_makes_its_tables_as_whom_and_where_pgbench_makes_them",
+    ),
     "The same statement sets": (*_TRAPS, "test_our_settings_win_over_those_of_the_database"),
     "Whatever else a database": ("test_no_value_that_a_database_sets_stops_a_session_of_ours",),
     "They keep costs": ("test_no_value_that_a_database_sets_stops_a_session_of_ours",),

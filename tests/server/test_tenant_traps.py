@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.cli.test_signal_while_server_hangs import CONNECTING
+from tests.cli.test_signals_of_verbs import ASKED
 from tests.fixtures.clusters import run_sql, scalar
 from tests.fixtures.command import Command, server_options
 from tests.fixtures.tenant import Trap, refuse_calls, refuse_traces, trapped
@@ -40,6 +42,8 @@ def verbs(trap: Trap, folder: Path) -> dict[tuple[str, ...], int]:
     trusted = ("--confirm", f"{place.database}@local")
     observe = f"host={place.host} port={place.ports} dbname={place.database} user={place.user}"
     variants = ("--variant", "a: work_mem=4MB", "--variant", "b: work_mem=8MB")
+    run, spec = ASKED["run"](here, script)
+    Path(spec).write_text(Path(spec).read_text().replace('"10s"', '"1s"\nwarmup = "0s"'))
     return {
         ("doctor", *here): 0,
         ("settings", *here): 0,
@@ -53,13 +57,29 @@ def verbs(trap: Trap, folder: Path) -> dict[tuple[str, ...], int]:
         ("capture", *here, "-o", str(folder / "a.capture"), "--duration", "2s"): 0,
         ("bench", *here, *file, *QUICK): 3,
         ("bench", *here, *file, *QUICK, "--observe", observe): 3,
+        (run, spec): 3,
+        ("sweep", *here, *file, *QUICK, "-c", "1"): 3,
         ("compare", *here, *file, *QUICK, *variants, "--rounds", "3"): 3,
         ("tune", *here, *file, "--admin", observe, "--dry-run"): 0,
-        ("undo",): 0,
         ("init", *here, "-s", "1", *trusted): 0,
         ("drop", "pgbench", *here): 0,
         ("drop", "tpcc", *here): 0,
     }
+
+
+# What has other tests, and the drop-in, whose sessions are those of pgbench.
+ELSEWHERE = {
+    "undo": "test_undo_calls_nothing_of_a_tenant",
+    "crash": "test_a_crash_calls_nothing_of_a_tenant",
+    "pgbench": "test_the_drop_in_is_not_limited",
+}
+
+
+def test_every_verb_that_connects_meets_the_traps(
+    any_server: ScratchCluster, tmp_path: Path
+) -> None:
+    walked = {words[0] for words in verbs(Trap(any_server.target, "", any_server, 0), tmp_path)}
+    assert walked | {*ELSEWHERE} == {*CONNECTING, *ELSEWHERE}
 
 
 def test_the_trap_makes_its_owner_a_superuser_if_a_superuser_searches_its_schema(
