@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import time
 from collections.abc import Iterator
@@ -32,6 +33,9 @@ CONNECTING = (
     *("bench", "sweep", "compare", "tune", "run", "settings", "work-mem", "doctor", "watch"),
     *("capture", "init", "check", "drop", "pgbench"),
 )
+# How many questions these verbs ask at least; the others ask more than 35.
+QUESTIONS_MIN = {"check": 5, "drop": 7}
+IN_TRANSACTION = ("work-mem", b"EXPLAIN")
 # Before the first byte of the server, while facts are read, and under load.
 MOMENTS_S = (None, 0.4, 2.5)
 
@@ -122,6 +126,25 @@ def test_a_signal_ends_every_verb_while_the_server_hangs(
     script.write_text("SELECT pg_sleep(0.01);\n")
     asked = ASKED[verb](server_options(cluster.target), script)
     assert slow_ends(pgdyno, asked, cluster.pid) == {}
+
+
+@pytest.mark.parametrize(("verb", "on"), [*((verb, None) for verb in CONNECTING), IN_TRANSACTION])
+def test_a_signal_ends_every_verb_at_whatever_question_the_server_falls_silent(
+    verb: str, on: bytes | None, either_database: Target, pgdyno: Command, tmp_path: Path
+) -> None:
+    script = tmp_path / "reads.sql"
+    script.write_text("SELECT pg_sleep(0.01);\n")
+    after = random.Random(verb).randrange(QUESTIONS_MIN.get(verb, 35))
+    with Flood(either_database, "nothing", after=1_000_000 if on else after, on=on) as silent:
+        running = pgdyno.start(*ASKED[verb](server_options(silent.target), script))
+        eventually(lambda: silent.flooded_count, unless=lambda: running.process.poll() is not None)
+        running.signal(signal.SIGINT)
+        took = seconds_idle_until_end(running.process)
+        said = running.wait()
+    assert took < ENDS_WITHIN_S, said.err
+    # The drop-in ends as pgbench does: by the signal itself.
+    assert said.code in (128 + signal.SIGINT, -signal.SIGINT), said.err
+    assert "<pgdyno" not in said.err, "a library wrote to the terminal"
 
 
 def through(pooler: Pooler, verb: str, script: Path) -> tuple[str, ...]:

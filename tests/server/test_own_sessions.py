@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import psycopg
@@ -63,6 +65,23 @@ def test_a_session_that_may_write_again_is_closed(database: Target) -> None:
         with pytest.raises(ServerError, match="default_transaction_read_only"):
             session.execute("SELECT set_config('default_transaction_read_only', 'off', false)")
         assert session.closed
+
+
+def test_a_transaction_that_is_given_up_prints_nothing_of_the_library(
+    either_database: Target,
+) -> None:
+    place = either_database
+    given_up = (
+        "from pgdyno.server.connect import connect; from pgdyno.server.target import Target\n"
+        f"here = Target({place.host!r}, {place.ports!r}, {place.user!r}, {place.database!r})\n"
+        "with connect(here, verb='test') as session, session.transaction():\n"
+        "    session.pgconn.send_query(b'SELECT pg_catalog.pg_sleep(1)')\n"
+        "    raise KeyboardInterrupt\n"
+    )
+    command = [sys.executable, "-c", given_up]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "KeyboardInterrupt" in done.stderr
+    assert "error ignored" not in done.stderr
 
 
 def test_our_settings_end_with_each_transaction_at_a_pooler(pooler: Pooler) -> None:

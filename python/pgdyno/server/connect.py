@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,6 +24,9 @@ from pgdyno.server.session_start import AT_ONCE, FIRST_TEXT, JIT_SINCE, MARK, OW
 from pgdyno.server.silence import LOOK_S, NoAnswer, hearing, until_signal
 from pgdyno.server.target import Target
 from pgdyno.server.user_command import password_of, refuse_password
+
+# Without a handler, Python prints what psycopg notes of a connection that is given up.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 # A dead connection is noticed within half a minute, not within hours.
 _PATIENCE = {
