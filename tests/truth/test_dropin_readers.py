@@ -167,3 +167,34 @@ def test_a_try_that_fails_after_the_time_is_counted_nowhere(
     assert theirs == [{"numbers": [*CLIENTS, "number of transactions actually processed: 0"]}]
     ours = [str(engine_path()), "pgbench"]
     assert run(ours, words, database15, tmp_path / "ours", [counts]) == theirs
+
+
+MESSAGES = r"""
+DO $$ BEGIN RAISE NOTICE E'a\x1b[31mred\x1b[0m\u202eb\tc\r\nsecond line' USING
+  DETAIL = 'a detail', HINT = E'a\nhint'; END $$;
+DO $$ BEGIN RAISE WARNING 'to be seen % %', 1.50, ''; RAISE INFO 'and this'; RAISE LOG 'no'; END $$;
+CREATE TABLE IF NOT EXISTS pg_temp.twice (a int);
+CREATE TABLE IF NOT EXISTS pg_temp.twice (a int);
+DO $$ BEGIN RAISE EXCEPTION E'the end\nof it \x1b]0;title\x07' USING
+  ERRCODE = '22012', DETAIL = E'\u200bd', HINT = 'h'; END $$;
+"""
+
+
+@pytest.mark.parametrize("mode", ["simple", "extended", "prepared"])
+def test_messages_of_the_server_are_printed_byte_for_byte_as_pgbench_prints_them(
+    mode: str, any_server: ScratchCluster, tmp_path: Path
+) -> None:
+    needs.postgresql("15")
+    script = tmp_path / "says.sql"
+    script.write_text(MESSAGES)
+    place = any_server.target
+    where = ("-h", place.host, "-p", place.ports, "-U", place.user, place.database)
+    heard = []
+    for program in ([find.find(version="15").program("pgbench")], [engine_path(), "pgbench"]):
+        command = [*program, "-n", "-t", "1", "-M", mode, "-f", script, *where]
+        done = subprocess.run(command, capture_output=True, check=False, timeout=TIMEOUT_S)
+        heard.append((done.returncode, done.stderr))
+    original, ours = heard
+    assert original[0] == 2
+    assert b"\x1b[31m" in original[1]
+    assert ours == original

@@ -142,10 +142,13 @@ def test_time_of_bind_is_counted_or_bounded(
         truth=f"{truth_ms:.3g} ms by the server's clock around a function",
         seen=f"{where['server_ms']:.3g} to {up_to:.3g} ms, {where['server_how']}",
     )
+    kinds = [warning["kind"] for warning in document["warnings"]]
     if where["server_how"] == "counted":
         assert where["server_ms"] < truth_ms <= where["server_ms"] + where["server_uncounted_ms"]
-        kinds = [warning["kind"] for warning in document["warnings"]]
         assert "server_time_without_bind" in kinds
+    else:
+        # Some 30 samples fall into 200 transactions of 2 ms: a third more or less is chance.
+        assert "server_time_sampled" in kinds
 
 
 def test_opening_our_own_sessions_is_not_the_time_of_a_light_load(
