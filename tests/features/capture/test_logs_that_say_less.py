@@ -116,6 +116,14 @@ def test_a_log_of_which_nothing_can_be_sent_again_says_why(
     assert words in " ".join(said.err.split())
 
 
+def test_a_log_with_the_newest_message_first_is_refused(logs: Logs) -> None:
+    lines = (LOGS / "l06_azure_prefix.log").read_text().splitlines(keepends=True)
+    said = logs.said("".join(reversed(lines)))
+    assert said.code == 1
+    assert "older than the first" in said.error
+    assert "oldest first" in said.error
+
+
 def test_a_statement_whose_parameters_have_no_type_is_left_out_and_the_others_run(
     logs: Logs, pgdyno: Command, pg15: ScratchCluster, tmp_path: Path
 ) -> None:

@@ -106,6 +106,12 @@ class Logged:
             self._group(transaction)
         if not any(group.count for group in self.grouping.groups.values()):
             raise self._nothing()
+        if self.seen.end["last_us"] < self.seen.end["first_us"]:
+            raise SpecError(
+                "The last message of the logs is older than the first, so nobody knows how long"
+                " the load took.",
+                hint="give the messages in the order of their times: oldest first",
+            )
 
     def _nothing(self) -> SpecError:
         """Return the error of logs from which no statement can be sent again, with the reasons."""
