@@ -146,6 +146,18 @@ def test_littles_law_needs_a_closed_loop_and_enough_transactions() -> None:
     assert kinds(**wrong, failed_count=1000) == []
 
 
+def test_transactions_that_began_before_the_run_are_no_doubt_and_more_time_than_there_was_is() -> (
+    None
+):
+    # All clients stood still for 6 s at most, and then ended what they had begun before.
+    stall = {"latency_mean_ns": 10.9 * MS}
+    assert kinds(**stall) == ["littles_law"]
+    assert kinds(**stall, latency_max_ns=6_000.0 * MS) == []
+    [doubt] = doubts(facts(**stall, latency_max_ns=600.0 * MS))
+    assert "more was counted than they had" in doubt.message
+    assert "lost connections" not in doubt.hint
+
+
 def test_thinking_clients_are_counted_by_the_time_they_think() -> None:
     # 1,000 terminals, of which 8 are busy on average: 992 x 60 s are thought.
     thinking = {"client_count": 1_000, "latency_mean_ns": 10.0 * MS, "scale": 1_000}

@@ -106,7 +106,7 @@ def test_a_comparison_says_what_a_pooler_costs_and_what_it_saves(
     said = pgdyno(
         *("compare", "--scratch", "--pg-version", version, "-s", "1", "-S", "-c", "20"),
         *("--variant", "direct: path=unix", "--variant", "pooled: pooler=transaction:4"),
-        *("--rounds", "3", "-T", "2s", "--warmup", "0s", "--json", str(tmp_path / "said.json")),
+        *("--rounds", "3", "-T", "6s", "--warmup", "0s", "--json", str(tmp_path / "said.json")),
         *("--allow-tmpfs", "--store", str(tmp_path / "store")),
     )
     assert said.code in (0, 3, 5), said.err
@@ -119,8 +119,12 @@ def test_a_comparison_says_what_a_pooler_costs_and_what_it_saves(
     both = served["pooler_cpu_ms"]["value"] + pooled["metrics"]["cpu_per_tx"]["value"]
     assert served["pooler_cpu_ms"]["value"] > 0
     assert served["server_and_pooler_cpu_ms"]["value"] == pytest.approx(both)
+    words = " ".join(said.out.split())
     lines = [line for line in said.out.splitlines() if line.startswith("costs ")]
     assert "direct: 20 server sessions" in lines[0]
-    words = " ".join(said.out.split())
     assert "pooled: 4 server sessions; CPU a transaction:" in words
+    [sizes] = re.findall(r"of the server's sessions: direct ([\d.]+) MB, pooled ([\d.]+) MB", words)
+    for count, size in zip((20, 4), sizes, strict=True):
+        # A session that has done little takes 1 to 5 MB.
+        assert count <= float(size) <= 5 * count
     assert re.search(r"ms \(.*\) pooler, ", words)

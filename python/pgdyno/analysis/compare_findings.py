@@ -16,7 +16,10 @@ from pgdyno.analysis.losses import Loss
 from pgdyno.analysis.scaling_out import ScalingOut
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.analysis.where_difference import Difference
+from pgdyno.quantities import percent
 
+# From these shares on, clients wait for the pooler.
+_WAITS_RATIO, _BUSY_RATIO = 0.2, 0.85
 OF_NOISE = "the values scatter so much that the ratio may be ten times smaller or larger"
 
 
@@ -26,8 +29,11 @@ class ServedRun:
 
     `round_trip_ms`: median of empty round trips before the load. `completed_min_count` and
     `completed_max_count`: transactions of the slowest and the fastest client. `session_count`: the
-    server's backends of the load. `pooler_cpu_ms`, `whole_cpu_ms`: CPU time of a transaction in the
-    pooler, and in server and pooler together; None without a pooler, or on another host.
+    server's backends of the load. `session_bytes`: memory of one of them, without shared pages.
+    `pooler_wait_ratio`: of the time in which the pooler had work, what it waited for a core;
+    `pooler_busy_ratio`: of the run, what its busiest process was on a core. `pooler_cpu_ms`,
+    `whole_cpu_ms`: CPU time of a transaction in the pooler, and in server and pooler together; None
+    without a pooler, or on another host.
     """
 
     clients: int
@@ -40,6 +46,9 @@ class ServedRun:
     session_count: int | None = None
     pooler_cpu_ms: float | None = None
     whole_cpu_ms: float | None = None
+    session_bytes: int | None = None
+    pooler_wait_ratio: float | None = None
+    pooler_busy_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +69,20 @@ class VariantMeans:
     session_count_max: int | None
     pooler_cpu: Estimate | None
     whole_cpu: Estimate | None
+    session_bytes: int | None
+    pooler_wait: Estimate | None
+    pooler_busy: Estimate | None
+
+    @property
+    def pooler_words(self) -> str:
+        """Return why a pooler makes clients wait; "" if it does not, or nobody knows."""
+        if self.pooler_wait is not None and self.pooler_wait.value >= _WAITS_RATIO:
+            share = percent(self.pooler_wait.value)
+            waits = f"the pooler waited for a core in {share} of its time at work"
+            return f"{waits}: with free cores the result may be another"
+        if self.pooler_busy is not None and self.pooler_busy.value >= _BUSY_RATIO:
+            return f"one process of the pooler used {percent(self.pooler_busy.value)} of a core"
+        return ""
 
 
 def served(runs: Sequence[ServedRun]) -> VariantMeans | None:
@@ -82,6 +105,9 @@ def served(runs: Sequence[ServedRun]) -> VariantMeans | None:
         session_count_max=max((run.session_count or 0 for run in runs), default=0) or None,
         pooler_cpu=mean([run.pooler_cpu_ms for run in runs], "ms"),
         whole_cpu=mean([run.whole_cpu_ms for run in runs], "ms"),
+        session_bytes=max((run.session_bytes or 0 for run in runs), default=0) or None,
+        pooler_wait=mean([run.pooler_wait_ratio for run in runs], "1"),
+        pooler_busy=mean([run.pooler_busy_ratio for run in runs], "1"),
     )
 
 

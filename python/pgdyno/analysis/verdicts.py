@@ -54,6 +54,7 @@ class LoadFacts:
     failed_count: int = 0
     latency_mean_ns: float | None = None
     latency_p50_ns: float | None = None
+    latency_max_ns: float = 0.0
     is_closed_loop: bool = True
     offered_tps: float | None = None
     between_transactions_ns: int | None = None
@@ -265,17 +266,24 @@ def _little(facts: RunFacts) -> Doubt | None:
     spent_ns = total * facts.load.latency_mean_ns + (between_ns or 0)
     known = (spent_ns / 1e9 + think_seconds) / facts.load.measured_seconds
     error = abs(facts.load.client_count - known) / facts.load.client_count
-    if error <= _LITTLE_RATIO_MAX:
+    is_too_much = known > facts.load.client_count
+    # A transaction counts whole where it ends, also if it began before the measured time.
+    earlier = facts.load.latency_max_ns / 1e9 / facts.load.measured_seconds * is_too_much
+    if error <= _LITTLE_RATIO_MAX + earlier:
         return None
+    why = "more was counted than they had" if is_too_much else "clients spent time outside"
     times = "latency" + (" and think time" if facts.load.think_time_ns else "")
     times += "" if between_ns is None else " and the time between transactions"
     return Doubt(
         "littles_law",
         "not_valid",
         f"Throughput times {times} gives {known:.2f} busy clients, but {facts.load.client_count} "
-        f"clients ran ({percent(error)} difference, limit {percent(_LITTLE_RATIO_MAX)}): "
-        "clients spent time outside transactions.",
-        ("use more --threads, or " if between_ns is None else "") + "look for lost connections",
+        f"clients ran ({percent(error)} difference, limit {percent(_LITTLE_RATIO_MAX + earlier)}): "
+        f"{why}{'' if is_too_much else ' transactions'}.",
+        "report this as a fault of pgdyno"
+        if is_too_much
+        else ("use more --threads, or " if between_ns is None else "")
+        + "look for lost connections",
     )
 
 

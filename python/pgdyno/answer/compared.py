@@ -268,6 +268,8 @@ class Compared:
         is_direction = deciding.verdict not in ("no difference", "cannot tell")
         reasons = explaining_plans(*both, self._numbers, changed) if is_direction else ()
         because = because_words(apart, reasons) if is_direction else ""
+        worse = variant if deciding.verdict in ("slower", "higher") else reference
+        because = self._with_pooler(because, worse) if is_direction else ""
         also: dict[str, Comparison] = {
             name: comparisons[name]
             for name in _ALSO_NAMED.get(self.metric, ())
@@ -312,6 +314,15 @@ class Compared:
             ),
             left_ns=left_ns,
             statements=self._statements(variant, reference, deciding, changed),
+        )
+
+    def _with_pooler(self, because: str, worse: PlannedVariant) -> str:
+        """Return the reasons, first that the pooler of the worse variant lets clients wait."""
+        served = self._variant(worse).served
+        if served is None or not served.pooler_words:
+            return because
+        return "; ".join(
+            filter(None, (f"because {served.pooler_words}", because.removeprefix("because ")))
         )
 
     def _statements(

@@ -71,6 +71,7 @@ def doubts_of(
             failed_count=numbers.counts.failed,
             latency_mean_ns=numbers.latency.mean.value * 1e6,
             latency_p50_ns=p50,
+            latency_max_ns=numbers.latency.max_ms * 1e6,
             is_closed_loop=planned.cell.rate_tps is None,
             offered_tps=offered_tps(numbers) if planned.cell.rate_tps is not None else None,
             between_transactions_ns=summary.clients.between_transactions_ns,

@@ -12,7 +12,7 @@ from pgdyno.loop.counter_growth import counters_of, grown
 from pgdyno.loop.journal import Visit
 from pgdyno.loop.load_numbers import LoadNumbers, of_distribution
 from pgdyno.observe.processes.backends import LOAD, BackendsCollector
-from pgdyno.observe.processes.programs import POOLER, ProgramsCollector
+from pgdyno.observe.processes.programs import POOLER, FootprintCollector, ProgramsCollector
 from pgdyno.spec.experiment import Workload
 from pgdyno.spec.variant import Variant
 from pgdyno.store.stored_run import StoredRun
@@ -32,7 +32,7 @@ def served_by(
 
 
 def _of_run(visit: Visit, numbers: LoadNumbers, server_cpu_ms: float | None) -> ServedRun:
-    pooler_cpu_ms = _pooler_cpu_ms(visit.stored, numbers)
+    pooler_cpu_ms, wait_ratio, busy_ratio = _pooler_times(visit.stored, numbers)
     fairness = numbers.summary.clients.fairness
     trips = numbers.summary.distribution("round_trip")
     return ServedRun(
@@ -50,21 +50,38 @@ def _of_run(visit: Visit, numbers: LoadNumbers, server_cpu_ms: float | None) -> 
             if pooler_cpu_ms is None or server_cpu_ms is None
             else pooler_cpu_ms + server_cpu_ms
         ),
+        session_bytes=_session_bytes(visit.stored),
+        pooler_wait_ratio=wait_ratio,
+        pooler_busy_ratio=busy_ratio,
     )
 
 
-def _pooler_cpu_ms(stored: StoredRun, numbers: LoadNumbers) -> float | None:
-    """Return CPU time of all processes of the pooler in the path per transaction."""
+def _pooler_times(
+    stored: StoredRun, numbers: LoadNumbers
+) -> tuple[float, float, float] | tuple[None, None, None]:
+    """Return CPU time per transaction, ratio of waiting for a core, and how busy a process was.
+
+    All processes of the pooler in the path; None if they are not seen.
+    """
     growths = counters_of(stored, ProgramsCollector.name)
-    spent_ns = [
-        grown(growth, "run_ns", *numbers.span_ns)
-        for growth in growths
-        if growth.key["program"].startswith(POOLER)
-    ]
-    known_ns = [ns for ns in spent_ns if ns is not None]
-    if not known_ns or len(known_ns) < len(spent_ns) or not numbers.counts.completed:
+    poolers = [growth for growth in growths if growth.key["program"].startswith(POOLER)]
+    spent_ns, waited_ns = (
+        [ns for growth in poolers if (ns := grown(growth, column, *numbers.span_ns)) is not None]
+        for column in ("run_ns", "wait_ns")
+    )
+    is_known = spent_ns and len(spent_ns) == len(waited_ns) == len(poolers)
+    if not is_known or not numbers.counts.completed or not sum(spent_ns):
+        return None, None, None
+    wait_ratio = sum(waited_ns) / (sum(spent_ns) + sum(waited_ns))
+    busy_ratio = max(spent_ns) / 1e9 / numbers.seconds
+    return sum(spent_ns) / numbers.counts.completed / 1e6, wait_ratio, busy_ratio
+
+
+def _session_bytes(stored: StoredRun) -> int | None:
+    rows = stored.telemetry(FootprintCollector.name)
+    if rows is None or not (is_of_load := rows["backend_type"] == LOAD).any():
         return None
-    return sum(known_ns) / numbers.counts.completed / 1e6
+    return int(rows["private_bytes"][is_of_load].max())
 
 
 def _session_count(stored: StoredRun, numbers: LoadNumbers) -> int | None:

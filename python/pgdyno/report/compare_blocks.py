@@ -227,6 +227,15 @@ def _pooled(compared: CompareFindings) -> Iterator[LabelledLine]:
         if served.failed.value:
             words += f"; {numbers.value_text(served.failed)} failed a run"
         yield LabelledLine("costs", f"{variant.name}: {count}{words}")
+        if served.pooler_words:
+            yield LabelledLine("  pooler", served.pooler_words, level="full")
+    sizes = [
+        f"{variant.name} {quantities.format_bytes(served.session_count_max * served.session_bytes)}"
+        for variant, served in known
+        if served.session_count_max and served.session_bytes
+    ]
+    if sizes:
+        yield LabelledLine("memory", f"of the server's sessions: {', '.join(sizes)}")
 
 
 def _weakened(compared: CompareFindings) -> str:
