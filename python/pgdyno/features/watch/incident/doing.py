@@ -12,7 +12,7 @@ def doing(row: Row) -> str:
     age = seconds(round(number(row, "state_age_ns") / 1e9))
     state = str(row["state"])
     if state == "prepared":
-        return f"prepared {age} ago"
+        return f"in the prepared state for {age}"
     if client := waits_for_client(row):
         return f"in one statement for {age}: it waits for its client, which {client}"
     if state == "active":
@@ -25,7 +25,10 @@ def ending_step(row: Row) -> str:
     pid, state = int(row["pid"] or 0), str(row["state"])
     if state == "prepared":
         name = quoted(str(row.get("prepared") or row.get("name")))
-        return f"in {row['database']}: COMMIT PREPARED {name}, or ROLLBACK PREPARED {name}"
+        return (
+            "ask the transaction manager that prepared it whether it was committed elsewhere; then,"
+            f" in {row['database']}: COMMIT PREPARED {name}, or ROLLBACK PREPARED {name}"
+        )
     if row.get("backend_type") == "autovacuum worker":
         return (
             "let it end: if it is cancelled, it begins again; autovacuum_vacuum_cost_delay = 0 and"
