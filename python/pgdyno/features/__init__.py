@@ -161,7 +161,7 @@ FEATURES = (
         parts={
             "fleet": "load_hosts:opened",
             "run_doubts": "answer:doubts_of_hosts",
-            "run_findings": "answer:findings_of",
+            "run_findings": "answer:hosts_of",
             "run_sections": "shown:host_sections",
         },
     ),

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import asyncio
 from itertools import pairwise
-from typing import IO
+from typing import IO, Any
 
 from pgdyno.clock import ClockPair, monotonic_ns
-from pgdyno.engine.job import Job, LoadWork, Part
+from pgdyno.engine.job import Job, LoadWork, OpenLoop, Part
+from pgdyno.engine.records import Summary
 from pgdyno.engine.stream import EngineOutcome, OnRecord
-from pgdyno.features.hosts.clocks import PROBES_AFTER, PROBES_BEFORE
-from pgdyno.features.hosts.facts import facts_of
+from pgdyno.features.hosts.clocks import PROBES_AFTER, PROBES_BEFORE, drift_ppm
+from pgdyno.features.hosts.facts import LoadHostFacts
 from pgdyno.features.hosts.fleet import Fleet
-from pgdyno.features.hosts.merge import Merge
+from pgdyno.features.hosts.merge import Merge, Stream
 from pgdyno.features.hosts.work import HostShare, HostsWork
 
 # The order to start is this long before the start, or 20 times the worst round trip.
 _NOTICE_NS = 100_000_000
+# Fields of the first line of /proc/stat: user nice system idle iowait irq softirq steal.
+_STEAL = 7
 
 
 def parts_of(thread_count: int, host_count: int) -> list[Part]:
@@ -105,3 +108,69 @@ class HostsRun(HostsWork):
             )
             for share in self._shares
         )
+
+
+def facts_of(
+    share: HostShare, sent: Stream, part: Part, *, start_ns: int | None, work: LoadWork
+) -> LoadHostFacts:
+    """Return the facts of one host.
+
+    Args: part, its threads; start_ns, the instant of the common start in Unix time, None if there
+    was none.
+    """
+    summary = sent.summary
+    own = range(part.first_thread, part.first_thread + part.threads)
+    clients = work.arrivals.clients
+    facts: dict[str, Any] = {
+        "name": share.host.name,
+        "thread_count": part.threads,
+        "client_count": sum(len(range(thread, clients, work.threads)) for thread in own),
+        "transaction_count": 0,
+        "measured_ns": 0,
+        "clock_offset_ns": share.before.offset_ns,
+        "clock_error_ns": share.before.error_ns,
+        "core_count": share.host.core_count,
+        "is_local": share.host.is_local,
+        "lost": share.host.lost,
+    }
+    if share.after is not None:
+        drift, error = drift_ppm(share.before, share.after)
+        facts |= {"clock_drift_ppm": drift, "clock_drift_error_ppm": error}
+    if summary is not None:
+        facts |= _of_summary(summary, start_ns)
+        if isinstance(work.arrivals, OpenLoop) and facts["measured_ns"]:
+            facts["offered_tps"] = summary.counts.scheduled * 1e9 / facts["measured_ns"]
+    elif sent.measured:
+        last = sent.measured[0]
+        facts["transaction_count"] = last.counts.completed
+        # Phase 3 is the measured one.
+        facts["measured_ns"] = last.time_ns - sent.begins_ns.get(3, last.time_ns)
+        facts["cpu_ns"] = last.cpu_ns
+    if share.facts_after:
+        facts |= _used(share.facts_before, share.facts_after)
+    return LoadHostFacts(**facts)
+
+
+def _of_summary(summary: Summary, start_ns: int | None) -> dict[str, Any]:
+    threads = summary.engine.threads
+    span = summary.span("measure")
+    began_ns = [thread.began_ns for thread in threads if thread.began_ns is not None]
+    measured_ns = span.ended_ns - span.began_ns if span is not None else 0
+    is_known = start_ns is not None and bool(began_ns)
+    return {
+        "transaction_count": summary.counts.completed,
+        "measured_ns": measured_ns,
+        "start_skew_ns": max(began_ns) - (start_ns or 0) if is_known else None,
+        "cpu_ns": summary.engine.cpu_user_ns + summary.engine.cpu_system_ns,
+        "busy_ratio": max((thread.busy_ratio for thread in threads), default=None),
+        "timer_lag_ns_p99": max((thread.timer_lag_ns_p99 for thread in threads), default=None),
+    }
+
+
+def _used(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    ticks = [b - a for a, b in zip(before["cpu_ticks"], after["cpu_ticks"], strict=True)]
+    total = sum(ticks)
+    return {
+        "worker_cpu_ns": after["worker_cpu_ns"] - before["worker_cpu_ns"],
+        "steal_ratio": ticks[_STEAL] / total if total > 0 else None,
+    }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pgdyno.features.hosts.findings import HostFindings, start_skew_ns
+from pgdyno.features.hosts.answer import start_skew_ns
+from pgdyno.features.hosts.facts import LoadHostFacts
 from pgdyno.quantities import count, milliseconds, percent, plain
 from pgdyno.report.blocks import (
     BlockSection,
@@ -34,7 +35,7 @@ _COLUMNS = (
 )
 
 
-def host_sections(hosts: Sequence[HostFindings]) -> Iterator[BlockSection]:
+def host_sections(hosts: Sequence[LoadHostFacts]) -> Iterator[BlockSection]:
     """Yield who made the load, how far apart they began, how well clocks are known."""
     if not hosts:
         return
@@ -61,7 +62,7 @@ def host_sections(hosts: Sequence[HostFindings]) -> Iterator[BlockSection]:
     yield BlockSection("Load hosts", "hosts", "Load hosts", lead, (line, table, keys))
 
 
-def _row(host: HostFindings) -> tuple[str, ...]:
+def _row(host: LoadHostFacts) -> tuple[str, ...]:
     return (
         host.name,
         count(host.client_count),
@@ -85,7 +86,7 @@ def _ms(value_ns: int | None) -> str:
     return "" if value_ns is None else plain(value_ns / 1e6)
 
 
-def _document(host: HostFindings) -> dict[str, object]:
+def _document(host: LoadHostFacts) -> dict[str, object]:
     """Return a load host as it is in the JSON document."""
     return {
         "name": host.name,
