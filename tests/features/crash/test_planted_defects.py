@@ -10,8 +10,8 @@ from tests.fixtures.prove import Proved
 
 from pgdyno.errors import PgdynoError
 from pgdyno.features.crash.crash import CrashShow, crash
-from pgdyno.features.crash.crashers import CrashRequest
 from pgdyno.features.crash.record import CrashRecord
+from pgdyno.features.crash.request import CrashRequest
 from pgdyno.measure.run_progress import RunProgress
 from pgdyno.server.find import find
 from pgdyno.store.experiment import Store

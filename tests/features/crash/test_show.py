@@ -11,8 +11,8 @@ import pytest
 from tests.features.crash.records import crash as record_of
 
 from pgdyno.features.crash import crash as crash_module
-from pgdyno.features.crash.crashers import CrashRequest
 from pgdyno.features.crash.moments import PHASES
+from pgdyno.features.crash.request import CrashRequest
 from pgdyno.features.crash.show import CrashShow
 from pgdyno.measure.run_progress import RunProgress
 from pgdyno.store.experiment import Store

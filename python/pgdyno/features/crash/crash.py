@@ -16,11 +16,12 @@ import tomli_w
 from pgdyno.clock import ClockPair, monotonic_ns, read_pair
 from pgdyno.errors import InterruptedByUser, PgdynoError
 from pgdyno.features.crash.controls import REPEATS_MAX, Control, controls_of, is_settled, judged
-from pgdyno.features.crash.crashers import Crasher, CrashRequest, OwnCrasher, ScratchCrasher
+from pgdyno.features.crash.crashers import Crasher, OwnCrasher, ScratchCrasher
 from pgdyno.features.crash.document import document_of
 from pgdyno.features.crash.faults import FAULTS
 from pgdyno.features.crash.moments import planned_crashes
 from pgdyno.features.crash.record import CrashRecord
+from pgdyno.features.crash.request import CrashRequest
 from pgdyno.features.crash.show import CrashShow
 from pgdyno.features.crash.work import CrashSetup
 from pgdyno.measure.run_progress import RunProgress
@@ -56,16 +57,10 @@ def crash(request: CrashRequest, store: Store, show: CrashShow) -> CrashOutcome:
         if request.note:
             folder.add_note(clock.now_ns(), request.note)
         show.began(folder, crasher.facts["target_line"])
-        bench = CrashSetup(
-            clients=request.clients,
-            clock=clock,
-            kept_in=folder.folder,
-            recovery_timeout_s=request.recovery_timeout_s,
-            check_sql=request.checks,
-        )
+        bench = CrashSetup(request, clock, folder.folder)
         error: PgdynoError | None = None
         try:
-            _Session(crasher, bench, request, folder, show).run_all()
+            _Session(crasher, bench, folder, show).run_all()
         except PgdynoError as seen:
             error = seen
     with signals.shielded():
@@ -91,24 +86,24 @@ class _Session:
 
     crasher: Crasher
     bench: CrashSetup
-    request: CrashRequest
     folder: ExperimentFolder
     show: CrashShow
 
     def run_all(self) -> None:
         # A user's own statements may depend on a user's own load; controls know nothing of it.
-        apart = replace(self.bench, check_sql=())
-        if self.request.controls:
-            for control in controls_of(self.request.kind, is_own=self.request.own is not None):
-                if self.request.on is None or not control.tears_pages:
+        request = self.bench.request
+        apart = replace(self.bench, request=replace(request, checks=()))
+        if request.controls:
+            for control in controls_of(request.kind, is_own=request.own is not None):
+                if request.on is None or not control.tears_pages:
                     self._run_control(control, apart)
-        for fault in self.request.faults:
+        for fault in request.faults:
             with self.show.progress.doing(f"fault {fault}"):
                 record = self._kept(self.crasher.fail(apart, fault))
             self.show.controlled(judged(FAULTS[fault], [record]), "fault")
-        count = self.request.only_number or self.request.crashes
-        planned = planned_crashes(count, self.request.seed, self.crasher.phases)
-        if self.request.only_number is not None:
+        count = request.only_number or request.crashes
+        planned = planned_crashes(count, request.seed, self.crasher.phases)
+        if request.only_number is not None:
             planned = planned[-1:]
         began_ns = monotonic_ns()
         for done_count, planned_crash in enumerate(planned):
@@ -123,7 +118,7 @@ class _Session:
 
     def _run_control(self, control: Control, bench: CrashSetup) -> None:
         records: list[CrashRecord] = []
-        planned = planned_crashes(control.tries + REPEATS_MAX, self.request.seed, control.phases)
+        planned = planned_crashes(control.tries + REPEATS_MAX, bench.request.seed, control.phases)
         while not is_settled(control, records):
             with self.show.progress.doing(f"control {control.name}"):
                 record = self.crasher.crash(bench, planned[len(records)], control)

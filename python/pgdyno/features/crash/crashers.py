@@ -5,16 +5,15 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from pgdyno.clock import ClockPair
 from pgdyno.errors import RefusedError
 from pgdyno.features.crash.checks import prepare
-from pgdyno.features.crash.controls import Control, Kind
-from pgdyno.features.crash.failover import Replication, scratch_failover
-from pgdyno.features.crash.faults import FAULTS, Fault, fault_once
+from pgdyno.features.crash.controls import Control
+from pgdyno.features.crash.failover import scratch_failover
+from pgdyno.features.crash.faults import FAULTS, fault_once
 from pgdyno.features.crash.moments import (
     FAILOVER_PHASES,
     PHASES,
@@ -23,9 +22,9 @@ from pgdyno.features.crash.moments import (
     planned_crashes,
 )
 from pgdyno.features.crash.own_pair import await_roles, clients_of, own_failover
-from pgdyno.features.crash.own_server import OwnServer, command_once, refuse_unfit_place
-from pgdyno.features.crash.power_disk import Directories, FileSystem
+from pgdyno.features.crash.own_server import command_once, refuse_unfit_place
 from pgdyno.features.crash.record import CrashRecord
+from pgdyno.features.crash.request import CrashRequest, Fault, OwnServer
 from pgdyno.features.crash.scratch_crash import ScratchBench, crash_once
 from pgdyno.features.crash.work import CrashSetup
 from pgdyno.measure.loading import Loading, load_dataset
@@ -47,35 +46,6 @@ _FACTS = (
     *("max_wal_size", "wal_writer_delay", "checkpoint_timeout", "data_checksums"),
     *("fsync", "full_page_writes", "synchronous_commit", "shared_buffers"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class CrashRequest:
-    """What is asked: the server, how it crashes, how often. `only_number`: one of the crashes."""
-
-    kind: Kind
-    crashes: int
-    seed: int
-    clients: int
-    binaries: Binaries | None = None
-    settings: Mapping[str, str] = field(default_factory=dict)
-    data_dir: Path | None = None
-    allow_tmpfs: bool = False
-    checks: Sequence[str] = ()
-    controls: bool = True
-    directories: Directories = "strict"
-    sector_bytes: int = 512
-    on: FileSystem | None = None
-    recovery_timeout_s: float = 60.0
-    replication: Replication = "synchronous"
-    promote_command: str = ""
-    faults: Sequence[Fault] = ()
-    confirm: tuple[str, ...] = ()
-    only_number: int | None = None
-    name: str = ""
-    note: str = ""
-    defect: str | None = None
-    own: OwnServer | None = None
 
 
 class Crasher(Protocol):
@@ -152,22 +122,8 @@ class ScratchCrasher:
         return fault_once(self._bench(bench), planned, _settings(self._request, {}), fault)
 
     def _bench(self, bench: CrashSetup) -> ScratchBench:
-        request = self._request
         return ScratchBench(
-            clients=bench.clients,
-            clock=bench.clock,
-            kept_in=bench.kept_in,
-            recovery_timeout_s=bench.recovery_timeout_s,
-            check_sql=bench.check_sql,
-            binaries=self._binaries,
-            template=self._template,
-            kind=request.kind,
-            data_dir=request.data_dir,
-            directories=request.directories,
-            sector_bytes=request.sector_bytes,
-            on=request.on,
-            defect=request.defect,
-            allow_tmpfs=request.allow_tmpfs,
+            bench.request, bench.clock, bench.kept_in, self._binaries, template=self._template
         )
 
 

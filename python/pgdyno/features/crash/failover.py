@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 import psycopg
 
@@ -20,6 +19,7 @@ from pgdyno.features.crash.losses import acknowledged_count
 from pgdyno.features.crash.moments import PlannedCrash
 from pgdyno.features.crash.own_server import silent_from_ns
 from pgdyno.features.crash.record import CrashRecord
+from pgdyno.features.crash.request import Replication
 from pgdyno.features.crash.scratch_crash import ScratchBench, checked, copied, with_stopped_checks
 from pgdyno.features.crash.work import CommittingClients, CrashSetup, connected
 from pgdyno.process import signals
@@ -30,7 +30,6 @@ from pgdyno.server.scratch.standby import await_following, standby_of
 from pgdyno.server.target import Target
 from pgdyno.server.user_command import run_command
 
-Replication = Literal["synchronous", "asynchronous", "cut off"]
 # A loss must be seen although the standby receives nearly everything at once.
 _CUT_OFF_S = 0.3
 # The clients work at the new primary so long.
@@ -72,22 +71,21 @@ def failover_once(
         crashed_ns = bench.clock.now_ns()
         pair.crash()
         restart_ns = bench.clock.now_ns() - crashed_ns
-        record = bench.record(planned, arm, hit=hit, load_ns=work.load_ns, restart_ns=restart_ns)
+        record = work.record(hit=hit, restart_ns=restart_ns)
         record, next_xid = _promoted(bench, pair, record, crashed_ns)
         promoted_ns = bench.clock.now_ns()
         if not record.recovery_error:
             signals.sleep(_AFTERWARDS_S)
         stopped_ns = bench.clock.now_ns()
         work.stop()
-    gap_ns = work.longest_gap_ns(crashed_ns - work.load_ns, stopped_ns)
+    gap_ns = work.longest_gap_ns(crashed_ns, stopped_ns)
     commits = work.commits()
-    acknowledged = acknowledged_count(commits)
-    record = replace(record, acknowledged=acknowledged, longest_gap_ns=gap_ns)
+    record = replace(record, acknowledged=acknowledged_count(commits), longest_gap_ns=gap_ns)
     if record.recovery_error:
-        return replace(record, lost=acknowledged)
+        return replace(record, lost=record.acknowledged)
     if not pair.is_sudden:
         crashed_ns = silent_from_ns(commits, crashed_ns, promoted_ns)
-    with connected(pair.standby, timeout_s=bench.recovery_timeout_s) as connection:
+    with connected(pair.standby, timeout_s=bench.request.recovery_timeout_s) as connection:
         return checked(
             bench,
             record,
@@ -103,7 +101,7 @@ def _promoted(
     bench: CrashSetup, pair: FailoverPair, record: CrashRecord, crashed_ns: int
 ) -> tuple[CrashRecord, int]:
     """Promote the standby; return when it took over or why not, and its next transaction."""
-    timeout_s = bench.recovery_timeout_s
+    timeout_s = bench.request.recovery_timeout_s
     try:
         pair.promote()
         with connected(pair.standby, timeout_s=timeout_s, is_ready=_takes_writes) as connection:
@@ -139,10 +137,10 @@ def scratch_failover(
     def fill(data_dir: Path, _user: UserIds) -> None:
         copied(bench.template, data_dir)
 
-    request = bench.request(settings, fill)
+    request = bench.server(settings, fill)
     with ScratchCluster.create(request) as primary, standby_of(primary, request) as standby:
         await_following(primary, is_synchronous=replication == "synchronous")
-        timeout_s = bench.recovery_timeout_s
+        timeout_s = bench.request.recovery_timeout_s
         pair = FailoverPair(
             clients=both(primary.target, standby.target),
             primary=primary.target,

@@ -8,24 +8,21 @@ with a PANIC. A stalled disk only makes everybody wait.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 from pgdyno.clock import monotonic_ns
 from pgdyno.errors import ServerError
-from pgdyno.features.crash import checks
 from pgdyno.features.crash.controls import Control
 from pgdyno.features.crash.losses import acknowledged_count
 from pgdyno.features.crash.moments import PlannedCrash
-from pgdyno.features.crash.power_disk import PowerDisk
 from pgdyno.features.crash.record import CheckSeen, CrashRecord
+from pgdyno.features.crash.request import Fault
 from pgdyno.features.crash.scratch_crash import ScratchBench, checked, on_disk, with_stopped_checks
 from pgdyno.features.crash.work import CommittingClients
 from pgdyno.process import signals
 from pgdyno.server.scratch.cluster import ScratchCluster
 from pgdyno.server.scratch.postmaster import read_log
 
-Fault = Literal["fsync-eio", "full", "stall"]
 # Long enough for a checkpoint to meet the fault.
 _FAULT_S: Mapping[Fault, float] = {"fsync-eio": 1.0, "full": 2.0, "stall": 5.0}
 _OF_DISK: Mapping[Fault, str] = {"fsync-eio": "fsync_eio_once", "full": "full", "stall": "stall"}
@@ -38,15 +35,6 @@ FAULTS: Mapping[Fault, Control] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Faulty:
-    """A server on a disk that fails, and how much its log had said before."""
-
-    cluster: ScratchCluster
-    disk: PowerDisk
-    log_from: int
-
-
 def fault_once(
     bench: ScratchBench, planned: PlannedCrash, settings: Mapping[str, str], fault: Fault
 ) -> CrashRecord:
@@ -57,15 +45,15 @@ def fault_once(
     arm = FAULTS[fault].name
     with on_disk(bench, settings) as (cluster, disk):
         assert disk is not None, "a fault needs the disk of --kind power"
-        faulty = _Faulty(cluster, disk, cluster.log_path.stat().st_size)
+        said_before = cluster.log_path.stat().st_size
         with CommittingClients(bench, planned, cluster.target, arm=arm) as work:
             work.until_end_of_load()
             failed_ns = bench.clock.now_ns()
             disk.fault(_OF_DISK[fault], _FAULT_S[fault])
             work.go_on(_FAULT_S[fault])
             disk.fault("none")
-            record = bench.record(planned, arm, hit=True, load_ns=work.load_ns, fault=fault)
-            record = _answering(bench, faulty, record, failed_ns)
+            record = work.record(hit=True, fault=fault)
+            record = _answering(bench, cluster, record, failed_ns)
             signals.sleep(_AFTERWARDS_S)
             work.stop()
         commits = work.commits()
@@ -80,20 +68,18 @@ def fault_once(
                 connection,
                 commits,
                 crashed_ns=failed_ns,
-                recovered_xid=checks.next_xid(connection),
                 data_dir=cluster.data_dir,
             )
         record = with_stopped_checks(bench, cluster, record, log_from=log_from)
-        return replace(record, checks=(*record.checks, _said(faulty)))
+        return replace(record, checks=(*record.checks, _said(cluster, said_before)))
 
 
 def _answering(
-    bench: ScratchBench, faulty: _Faulty, record: CrashRecord, failed_ns: int
+    bench: ScratchBench, cluster: ScratchCluster, record: CrashRecord, failed_ns: int
 ) -> CrashRecord:
     """Wait until the server answers, and start it again if it ended."""
-    cluster = faulty.cluster
-    cluster.start_timeout_s = bench.recovery_timeout_s
-    deadline_ns = monotonic_ns() + int(bench.recovery_timeout_s * 1e9)
+    cluster.start_timeout_s = bench.request.recovery_timeout_s
+    deadline_ns = monotonic_ns() + int(cluster.start_timeout_s * 1e9)
     while True:
         restart_ns = bench.clock.now_ns() - failed_ns
         try:
@@ -110,9 +96,9 @@ def _answering(
         signals.sleep(_POLL_S)
 
 
-def _said(faulty: _Faulty) -> CheckSeen:
+def _said(cluster: ScratchCluster, log_from: int) -> CheckSeen:
     """Return what the server's log says of the fault."""
-    log = read_log(faulty.cluster.log_path, faulty.log_from)
+    log = read_log(cluster.log_path, log_from)
     lines = [line for line in log.splitlines() if "PANIC:" in line or "could not" in line]
     panics = sum("PANIC:" in line for line in lines)
     first = lines[0].split("] ", 1)[-1].strip() if lines else "nothing"

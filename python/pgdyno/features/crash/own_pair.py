@@ -9,8 +9,9 @@ from pgdyno.clock import monotonic_ns
 from pgdyno.errors import ServerError, SpecError
 from pgdyno.features.crash.failover import FailoverPair, failover_once
 from pgdyno.features.crash.moments import PlannedCrash
-from pgdyno.features.crash.own_server import OwnServer, sessions_of
+from pgdyno.features.crash.own_server import sessions_of
 from pgdyno.features.crash.record import CrashRecord
+from pgdyno.features.crash.request import OwnServer
 from pgdyno.features.crash.work import CrashSetup
 from pgdyno.process import signals
 from pgdyno.server.connect import connect
@@ -80,7 +81,7 @@ def own_failover(
     Without its `promote_command`, this waits until the user's own tool has promoted the standby.
     Raises: ServerError if the servers are no pair, or a command failed.
     """
-    roles = await_roles(own.target, bench.recovery_timeout_s)
+    roles = await_roles(own.target, bench.request.recovery_timeout_s)
     primary, standby = roles.primary, roles.standby
     clients = clients_of(own.target)
     names = {"PGPRIMARY": primary.place, "PGSTANDBY": standby.place}

@@ -7,8 +7,7 @@ answers again, and checks every commit. `failover` crashes one of two servers in
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,48 +15,19 @@ import psycopg
 from psycopg import sql
 
 from pgdyno.errors import RefusedError, ServerError
-from pgdyno.features.crash import checks
 from pgdyno.features.crash.losses import SentCommit, acknowledged_count
 from pgdyno.features.crash.moments import PlannedCrash
 from pgdyno.features.crash.record import CrashRecord
+from pgdyno.features.crash.request import OwnServer
 from pgdyno.features.crash.scratch_crash import checked
 from pgdyno.features.crash.work import CommittingClients, CrashSetup, connected
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.dataset.inspection import schemas_of
 from pgdyno.server.storage import mount_of
 from pgdyno.server.target import Target
-from pgdyno.server.user_command import COMMAND_TIMEOUT_S, run_command
 
 LEDGER = "pgdyno_ledger"
 _NETWORK_FILE_SYSTEMS = ("nfs", "cifs", "smb", "9p", "ceph", "glusterfs", "fuse.sshfs")
-
-
-@dataclass(frozen=True, slots=True)
-class OwnServer:
-    """The user's server, or two of them, and the commands that crash and repair it."""
-
-    target: Target
-    crash_command: str
-    recover_command: str = ""
-    promote_command: str = ""
-    command_timeout_s: float = COMMAND_TIMEOUT_S
-
-    def run(
-        self,
-        option: str,
-        server: Target | None = None,
-        more: Mapping[str, str] | None = None,
-    ) -> None:
-        """Run the command of an option, which finds the server in its environment.
-
-        Args: server, one of two; more, further variables.
-        """
-        run_command(
-            getattr(self, option),
-            option=f"--{option.replace('_', '-')}",
-            timeout_s=self.command_timeout_s,
-            env={**(server or self.target).environment(), **(more or {})},
-        )
 
 
 def sessions_of(target: Target, server: Target, *, asynchronous: bool) -> Target:
@@ -96,18 +66,15 @@ def command_once(
         stopped_ns = bench.clock.now_ns()
     commits = work.commits()
     crashed_ns = silent_from_ns(commits, command_ns, stopped_ns)
-    record = bench.record(
-        planned,
-        arm,
+    record = work.record(
         hit=hit,
-        load_ns=work.load_ns,
         acknowledged=acknowledged_count(commits),
         restart_ns=max(0, bench.clock.now_ns() - crashed_ns),
     )
     if server.recover_command:
         server.run("recover_command")
     try:
-        connection = connected(target, timeout_s=bench.recovery_timeout_s)
+        connection = connected(target, timeout_s=bench.request.recovery_timeout_s)
     except ServerError as error:
         words = " ".join(error.message.split())
         return replace(record, recovery_error=words, lost=record.acknowledged)
@@ -118,15 +85,8 @@ def command_once(
                 "--crash-command ended, but the server did not crash: it has not restarted.",
                 hint="the command must end only after the server has crashed",
             )
-        return checked(
-            bench,
-            replace(record, answered_ns=answered_ns),
-            connection,
-            commits,
-            crashed_ns=crashed_ns,
-            recovered_xid=checks.next_xid(connection),
-            data_dir=None,
-        )
+        record = replace(record, answered_ns=answered_ns)
+        return checked(bench, record, connection, commits, crashed_ns=crashed_ns)
 
 
 def refuse_unfit_place(connection: Connection, journal: Path) -> None:

@@ -20,11 +20,12 @@ from pgdyno.features.crash.controls import (
     is_settled,
     judged,
 )
-from pgdyno.features.crash.crashers import CrashRequest, ScratchCrasher
+from pgdyno.features.crash.crashers import ScratchCrasher
 from pgdyno.features.crash.crashes import share_of_crashes
 from pgdyno.features.crash.moments import planned_crashes
 from pgdyno.features.crash.power_disk import why_not_here
 from pgdyno.features.crash.record import CrashRecord
+from pgdyno.features.crash.request import CrashRequest
 from pgdyno.features.crash.work import CrashSetup
 from pgdyno.measure.run_progress import RunProgress
 from pgdyno.server.find import Binaries, find
@@ -82,9 +83,11 @@ def measure_losses(
             settings=experiment.server.settings,
             data_dir=scratch.data_dir,
             allow_tmpfs=scratch.allow_tmpfs,
+            recovery_timeout_s=_RECOVERY_TIMEOUT_S,
         )
+        bench = CrashSetup(request, clock, folder.folder)
         with ScratchCrasher.ready(request, clock, progress) as crasher:
-            _crash_each(request, crasher, members, folder, clock, progress)
+            _crash_each(bench, crasher, members, folder, progress)
 
 
 def losses_by_variant(folder: ExperimentFolder) -> Mapping[str, tuple[Loss, ...]]:
@@ -111,20 +114,13 @@ _ARM = "variant "
 
 
 def _crash_each(
-    request: CrashRequest,
+    bench: CrashSetup,
     crasher: ScratchCrasher,
     members: Sequence[PlannedVariant],
     folder: ExperimentFolder,
-    clock: ClockPair,
     progress: RunProgress,
 ) -> None:
-    kind = request.kind
-    bench = CrashSetup(
-        clients=_CLIENTS,
-        clock=clock,
-        kept_in=folder.folder,
-        recovery_timeout_s=_RECOVERY_TIMEOUT_S,
-    )
+    request, kind = bench.request, bench.request.kind
     done: dict[str, list[CrashRecord]] = {}
     for line in folder.crashes():
         if line["kind"] == kind:

@@ -21,7 +21,7 @@ from pgdyno.errors import ProcessError, ServerError
 from pgdyno.features.crash import checks
 from pgdyno.features.crash.losses import SentCommit, acknowledged_count, losses_of
 from pgdyno.features.crash.moments import PlannedCrash
-from pgdyno.features.crash.power_disk import Directories, FileSystem, PowerDisk
+from pgdyno.features.crash.power_disk import PowerDisk
 from pgdyno.features.crash.record import CheckSeen, CrashRecord
 from pgdyno.features.crash.work import CommittingClients, CrashSetup
 from pgdyno.process import signals
@@ -38,30 +38,23 @@ _REDO_TIMEOUT_NS = 30_000_000_000
 _SEEDS = 2**63
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ScratchBench(CrashSetup):
     """What crashes of scratch servers share. `template`: the data that every crash begins with."""
 
     binaries: Binaries
     template: Path
-    kind: str
-    data_dir: Path | None
-    directories: Directories = "strict"
-    sector_bytes: int = 512
-    on: FileSystem | None = None
-    defect: str | None = None
-    allow_tmpfs: bool = False
 
-    def request(
+    def server(
         self, settings: Mapping[str, str], fill: Callable[[Path, UserIds], None]
     ) -> ScratchRequest:
         """Return the request of a server whose data directory is filled with a copy."""
         return ScratchRequest(
             self.binaries,
-            clients=self.clients,
+            clients=self.request.clients,
             settings=settings,
-            data_dir=self.data_dir,
-            allow_tmpfs=self.allow_tmpfs,
+            data_dir=self.request.data_dir,
+            allow_tmpfs=self.request.allow_tmpfs,
             fill=fill,
         )
 
@@ -101,14 +94,14 @@ def on_disk(
     clusters: list[ScratchCluster] = []
 
     def fill(data_dir: Path, user: UserIds) -> None:
-        if bench.kind == "power":
+        if bench.request.kind == "power":
             disks.append(_disk(bench, data_dir, user))
         copied(bench.template, data_dir)
         for disk in disks:
             disk.settle()
 
     try:
-        clusters.append(ScratchCluster.create(bench.request(settings, fill)))
+        clusters.append(ScratchCluster.create(bench.server(settings, fill)))
         yield clusters[0], disks[0] if disks else None
     finally:
         with signals.shielded():
@@ -121,12 +114,13 @@ def on_disk(
 
 
 def _disk(bench: ScratchBench, data_dir: Path, user: UserIds) -> PowerDisk:
+    asked = bench.request
     disk = PowerDisk(
         data_dir,
-        directories=bench.directories,
-        sector_bytes=bench.sector_bytes,
-        on=bench.on,
-        defect=bench.defect,
+        directories=asked.directories,
+        sector_bytes=asked.sector_bytes,
+        on=asked.on,
+        defect=asked.defect,
     )
     os.chown(data_dir, user.uid, user.gid)
     data_dir.chmod(0o700)
@@ -155,7 +149,7 @@ def _until_crash(
         _crash(course, planned.seed, bench.clock)
         work.stop()
     commits = work.commits()
-    record = bench.record(planned, arm, hit=hit, load_ns=work.load_ns, survivors=course.survivors)
+    record = work.record(hit=hit, survivors=course.survivors)
     return replace(record, acknowledged=acknowledged_count(commits)), commits
 
 
@@ -184,7 +178,7 @@ def _after_crash(
         hit = _crash_in_recovery(course, planned, bench.clock)
         record = replace(record, hit=hit, survivors=course.survivors)
     log_from = cluster.log_path.stat().st_size
-    cluster.start_timeout_s = bench.recovery_timeout_s
+    cluster.start_timeout_s = bench.request.recovery_timeout_s
     restart_ns = bench.clock.now_ns() - course.crashed_ns
     record = replace(record, restart_ns=restart_ns)
     try:
@@ -257,15 +251,17 @@ def checked(
     commits: Sequence[SentCommit],
     *,
     crashed_ns: int,
-    recovered_xid: int,
-    data_dir: Path | None,
+    recovered_xid: int | None = None,
+    data_dir: Path | None = None,
 ) -> CrashRecord:
     """Return the record with what became of the commits, and with the checks of the data.
 
-    Args: crashed_ns, Unix time; recovered_xid, the next transaction after recovery; data_dir, None
-    if the files of the server are out of reach.
+    Args: crashed_ns, Unix time; recovered_xid, the next transaction after recovery, None for that
+    of now; data_dir, None if the files of the server are out of reach.
     """
     seen: list[CheckSeen] = []
+    if recovered_xid is None:
+        recovered_xid = checks.next_xid(connection)
     try:
         datasets.use_tables(connection)
         present = checks.rows_of(connection)
@@ -282,7 +278,7 @@ def checked(
         )
         seen.append(_counted("entries that nobody sent", losses.unsent, "rows"))
     seen += checks.row_checks(connection)
-    seen += checks.own_checks(connection, bench.check_sql)
+    seen += checks.own_checks(connection, bench.request.checks)
     if data_dir is not None:
         seen += checks.file_checks(connection, data_dir)
     return replace(

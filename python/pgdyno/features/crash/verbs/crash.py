@@ -23,12 +23,11 @@ if wanted.body(__name__):
     from pgdyno.features.crash.blocks import crash_blocks
     from pgdyno.features.crash.controls import ControlSeen
     from pgdyno.features.crash.crash import crash
-    from pgdyno.features.crash.crashers import CrashRequest
     from pgdyno.features.crash.document import promises_durability
     from pgdyno.features.crash.own_pair import refuse_no_pair
-    from pgdyno.features.crash.own_server import OwnServer
     from pgdyno.features.crash.power_disk import why_not_here
     from pgdyno.features.crash.record import CrashRecord
+    from pgdyno.features.crash.request import CrashRequest, OwnServer
     from pgdyno.quantities import counted
     from pgdyno.report.block_text import answer_text
     from pgdyno.report.html import answer_page
