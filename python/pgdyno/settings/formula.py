@@ -37,6 +37,7 @@ _COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
     ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
 }
 
 

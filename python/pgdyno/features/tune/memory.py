@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pgdyno.features.doctor.check_facts import CheckFacts
 from pgdyno.features.doctor.finding import Unknown
-from pgdyno.features.doctor.server_seen import ServerSeen
 from pgdyno.settings.rule import rule_of
 from pgdyno.settings.value import amount
 
@@ -18,7 +17,7 @@ ALLOWING_SETTINGS = (
     *("max_connections", "max_parallel_workers", "maintenance_work_mem"),
     *("autovacuum_work_mem", "autovacuum_max_workers"),
 )
-"""The settings that `allowed_bytes` reads."""
+"""The settings of the sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,35 +49,18 @@ class MemorySum:
 
 
 def memory_sum(facts: CheckFacts) -> MemorySum:
-    """Return the sum of what the settings allow.
-
-    Limits: a backend's memory for catalogues and plans (about 5 to 20 MB) is not included.
-    """
+    """Return the sum of what the settings of a server allow."""
     server = facts.on_server()
-    connections = int(server.number("max_connections"))
-    peak = facts.peak.sessions if facts.peak is not None else 0
     try:
         ram_bytes: int | None = facts.memory_bytes()
     except Unknown:
         ram_bytes = None
-    shared = server.size_bytes("shared_buffers") + _wal_buffers_bytes(server)
-    work = server.size_bytes("work_mem")
-    hashes = max(1.0, _number(server, "hash_mem_multiplier", 1.0))
-    workers = int(_number(server, "max_parallel_workers", 0.0))
-    temp_bytes = server.size_bytes("temp_buffers")
-    parts = (
-        MemoryPart("shared_buffers and wal_buffers", shared, shared, "one time"),
-        MemoryPart(
-            "work_mem",
-            peak * _SORTS_AT_PEAK * work,
-            int((connections + workers) * hashes * work),
-            f"{peak} sessions at work x {_SORTS_AT_PEAK}, up to {connections} connections and"
-            f" {workers} parallel workers x {hashes:g} (hash_mem_multiplier)",
-        ),
-        MemoryPart("temp_buffers", 0, connections * temp_bytes, f"up to {connections} connections"),
-        _maintenance(server),
-    )
-    return MemorySum(parts, ram_bytes)
+
+    def of(name: str) -> float:
+        return server.size_bytes(name) if name in server.settings else 0.0
+
+    peak = facts.peak.sessions if facts.peak is not None else 0
+    return MemorySum(_parts(of, peak), ram_bytes)
 
 
 def allowed_bytes(settings: Mapping[str, str], major: int) -> int:
@@ -92,37 +74,41 @@ def allowed_bytes(settings: Mapping[str, str], major: int) -> int:
         size_bytes = amount(rule, settings[name]) if rule is not None and name in settings else None
         return size_bytes or 0.0
 
+    return sum(part.high_bytes for part in _parts(of, 0))
+
+
+def _parts(of: Callable[[str], float], peak: int) -> tuple[MemoryPart, ...]:
+    """Return the parts. Args: of, name -> bytes or number; peak, sessions seen at work.
+
+    Limits: a backend's memory for catalogues and plans (about 5 to 20 MB) is not included.
+    """
+    connections, workers = int(of("max_connections")), int(of("max_parallel_workers"))
+    hashes, work = max(1.0, of("hash_mem_multiplier")), of("work_mem")
     buffers = of("wal_buffers")
     if buffers < 0:  # -1: 1/32 of shared_buffers, at most a WAL file.
         buffers = min(of("shared_buffers") / 32, 16 << 20)
-    users = of("max_connections") + of("max_parallel_workers")
-    work = users * max(1.0, of("hash_mem_multiplier")) * of("work_mem")
-    own = of("autovacuum_work_mem")
+    shared = int(of("shared_buffers") + buffers)
+    own, count = of("autovacuum_work_mem"), int(of("autovacuum_max_workers"))
     own = own if own >= 0 else of("maintenance_work_mem")
-    maintenance = of("maintenance_work_mem") + of("autovacuum_max_workers") * own
-    temporary = of("max_connections") * of("temp_buffers")
-    return int(of("shared_buffers") + buffers + work + temporary + maintenance)
-
-
-def _maintenance(server: ServerSeen) -> MemoryPart:
-    maintenance = server.size_bytes("maintenance_work_mem")
-    own = server.settings.get("autovacuum_work_mem")
-    own_bytes = int(own.text) * 1024 if own is not None and int(own.text) >= 0 else maintenance
-    count = int(_number(server, "autovacuum_max_workers", 3.0))
-    return MemoryPart(
-        "maintenance",
-        0,
-        maintenance + count * own_bytes,
-        f"up to one command by hand and {count} autovacuum workers",
+    return (
+        MemoryPart("shared_buffers and wal_buffers", shared, shared, "one time"),
+        MemoryPart(
+            "work_mem",
+            int(peak * _SORTS_AT_PEAK * work),
+            int((connections + workers) * hashes * work),
+            f"{peak} sessions at work x {_SORTS_AT_PEAK}, up to {connections} connections and"
+            f" {workers} parallel workers x {hashes:g} (hash_mem_multiplier)",
+        ),
+        MemoryPart(
+            "temp_buffers",
+            0,
+            int(connections * of("temp_buffers")),
+            f"up to {connections} connections",
+        ),
+        MemoryPart(
+            "maintenance",
+            0,
+            int(of("maintenance_work_mem") + count * own),
+            f"up to one command by hand and {count} autovacuum workers",
+        ),
     )
-
-
-def _wal_buffers_bytes(server: ServerSeen) -> int:
-    known = server.settings.get("wal_buffers")
-    if known is None or int(known.text) < 0:  # -1: 1/32 of shared_buffers, at most a WAL file.
-        return min(server.size_bytes("shared_buffers") // 32, 16 << 20)
-    return server.size_bytes("wal_buffers")
-
-
-def _number(server: ServerSeen, name: str, otherwise: float) -> float:
-    return server.number(name) if name in server.settings else otherwise

@@ -9,52 +9,34 @@ from typing import TYPE_CHECKING
 
 from pgdyno.features.doctor.checks.memory import buffers_fitting
 from pgdyno.features.doctor.finding import VERDICTS, Verdict
-from pgdyno.features.tune.contradictions import contradictions
+from pgdyno.features.tune.contradictions import Attention, contradictions
 from pgdyno.features.tune.memory import MemorySum, memory_sum
 from pgdyno.features.tune.server_settings import Reviewed
 from pgdyno.quantities import format_bytes
 from pgdyno.server.configuration import Setting
 from pgdyno.settings.formula import Machine
 from pgdyno.settings.published import RULES, Fit, Recommended, practical, recommend, rule_set
-from pgdyno.settings.rule import Needs
+from pgdyno.settings.rule import MAJORS, Needs, rule_of
 from pgdyno.settings.table import Entry, accepted_values, catalogue
 from pgdyno.settings.value import is_far
 
 if TYPE_CHECKING:
     from pgdyno.features.doctor.check_facts import CheckFacts
 
-# Check of the doctor -> the setting it is about.
+# Check of the doctor -> the setting it is about; of all others that is the one of the same name.
 SETTING_OF_CHECK: Mapping[str, str] = {
     "archiving": "archive_mode",
-    "autovacuum": "autovacuum",
     "checkpoint_pace": "checkpoint_completion_target",
-    "max_connections": "max_connections",
     "damage_ignored": "zero_damaged_pages",
-    "data_checksums": "data_checksums",
-    "data_sync_retry": "data_sync_retry",
-    "debug_assertions": "debug_assertions",
-    "effective_cache_size": "effective_cache_size",
-    "fsync": "fsync",
-    "full_page_writes": "full_page_writes",
-    "huge_pages": "huge_pages",
-    "log_checkpoints": "log_checkpoints",
     "maintenance_memory": "maintenance_work_mem",
-    "max_wal_size": "max_wal_size",
     "memory_at_the_peak": "work_mem",
     "memory_rule": "work_mem",
     "parallel_workers": "max_parallel_workers_per_gather",
     "prepared_transactions": "max_prepared_transactions",
-    "random_page_cost": "random_page_cost",
-    "shared_buffers": "shared_buffers",
     "statement_logging": "log_statement",
     "statements": "shared_preload_libraries",
-    "synchronous_commit": "synchronous_commit",
     "synchronous_standbys": "synchronous_standby_names",
-    "temp_buffers": "temp_buffers",
-    "track_io_timing": "track_io_timing",
-    "track_wal_io_timing": "track_wal_io_timing",
     "tracking": "track_counts",
-    "wal_level": "wal_level",
 }
 # Of these checks another setting is the cause if it is the one that somebody set.
 _OTHER_CAUSE = {"statement_logging": "log_min_duration_statement"}
@@ -63,16 +45,6 @@ _EXPLAINING = {"max_connections": "max_connections", "maintenance_memory": "main
 _PER_CONNECTION = ("work_mem", "temp_buffers")
 # A limit of WAL by the free space is a multiple of this, so that two looks propose the same value.
 _STEP_BYTES = 64 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Attention:
-    """One reason to look at a setting; `mend` is the next step."""
-
-    setting: str
-    verdict: Verdict
-    seen: str
-    mend: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,13 +189,11 @@ def _attention(given: Reviewed) -> Iterator[Attention]:
     named: set[str] = set()
     for contradiction in contradictions(given.facts.on_server()):
         named.add(contradiction.setting)
-        yield Attention(
-            contradiction.setting, contradiction.verdict, contradiction.seen, contradiction.mend
-        )
+        yield contradiction
     for finding in sorted(given.findings, key=lambda finding: finding.id not in _EXPLAINING):
-        if finding.verdict not in ("bad", "warn") or finding.id not in SETTING_OF_CHECK:
+        name, seen, mend = SETTING_OF_CHECK.get(finding.id, finding.id), finding.seen, finding.mend
+        if finding.verdict not in ("bad", "warn") or rule_of(name, MAJORS[-1]) is None:
             continue
-        name, seen, mend = SETTING_OF_CHECK[finding.id], finding.seen, finding.mend
         if name == "shared_preload_libraries" and name not in finding.mend:
             continue  # The library is loaded; what is missing in the database is not a setting.
         other = _OTHER_CAUSE.get(finding.id, name)

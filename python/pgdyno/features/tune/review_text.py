@@ -8,9 +8,10 @@ from dataclasses import asdict
 from typing import Any
 
 from pgdyno.features.doctor.finding import Verdict
+from pgdyno.features.tune.contradictions import Attention
 from pgdyno.features.tune.machine import machine_text
 from pgdyno.features.tune.memory import MemorySum
-from pgdyno.features.tune.review import Attention, Explained, Review
+from pgdyno.features.tune.review import Explained, Review
 from pgdyno.features.tune.review_conf import proposals
 from pgdyno.quantities import format_bytes
 from pgdyno.report.text_page import WIDTH, TextPage, joined
