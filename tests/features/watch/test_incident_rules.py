@@ -11,11 +11,11 @@ from tests.features.watch.samples import database, wait
 from pgdyno.features.watch.incident.conditions import restricted
 from pgdyno.features.watch.incident.evidence import IncidentEvidence
 from pgdyno.features.watch.incident.finding import IncidentFinding, in_order
+from pgdyno.features.watch.incident.known_statements import KnownStatements
 from pgdyno.features.watch.incident.reading_rules import read_whole
 from pgdyno.features.watch.incident.rules import findings_of
 from pgdyno.features.watch.incident.sampled import HIDDEN, shown_statement
 from pgdyno.features.watch.incident.server_rules import forced_checkpoints
-from pgdyno.features.watch.incident.statement_rules import KnownStatements
 from pgdyno.features.watch.tally import Tally
 
 SECOND_NS = 1_000_000_000

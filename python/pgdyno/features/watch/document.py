@@ -23,7 +23,7 @@ from pgdyno.analysis.where_facts import NOT_INSTRUMENTED
 from pgdyno.analysis.where_sampled import Sampled, shared_out
 from pgdyno.features.watch.incident.evidence import IncidentEvidence
 from pgdyno.features.watch.incident.finding import SHOWN_MAX, Danger, IncidentFinding
-from pgdyno.features.watch.incident.statement_rules import short_text
+from pgdyno.features.watch.incident.known_statements import short_text
 from pgdyno.features.watch.statements import Calls, counted_ms, grown
 from pgdyno.features.watch.tally import Tally
 from pgdyno.features.watch.words import number_text

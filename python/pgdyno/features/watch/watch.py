@@ -21,13 +21,13 @@ from pgdyno.features.doctor.session import read_only
 from pgdyno.features.watch.document import Watched, document_of, utc
 from pgdyno.features.watch.incident import server_rules
 from pgdyno.features.watch.incident.evidence import IncidentEvidence
-from pgdyno.features.watch.incident.rules import all_findings, findings_of
-from pgdyno.features.watch.incident.sampled import ROOM_SQL, asked_too, is_little_room
-from pgdyno.features.watch.incident.statement_rules import (
+from pgdyno.features.watch.incident.known_statements import (
     KnownStatements,
     busy_tables,
     worth_asking,
 )
+from pgdyno.features.watch.incident.rules import all_findings, findings_of
+from pgdyno.features.watch.incident.sampled import ROOM_SQL, asked_too, is_little_room
 from pgdyno.features.watch.incident.table_facts import facts_of_statements
 from pgdyno.features.watch.segments import SEGMENT_NS, Segments
 from pgdyno.features.watch.show import WatchShow

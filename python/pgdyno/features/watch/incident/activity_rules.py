@@ -168,7 +168,6 @@ def crash(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
         next_step="signal 9: memory ran out (dmesg), or somebody ended it; other signals: see the"
         " statement in the server's log",
         danger=Danger.WORK_REFUSED,
-        answer=said,
         evidence={"recoveries": times},
     )
 
@@ -218,8 +217,7 @@ def idle_inside(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     at_work = evidence.tally.total.active or 0.0
     if mean < max(_IDLE_INSIDE_MIN, _IDLE_INSIDE_TIMES * at_work) or each_s < _IDLE_INSIDE_S:
         return
-    limits = evidence.one("limits")
-    row = limits.last if limits is not None else {}
+    row = evidence.row("limits")
     name, most = str(row.get("idle_inside_of") or ""), number(row, "idle_inside")
     who = f", most of them of {name}" if name and most > mean / 2 else ""
     said = f"{mean:,.1f} sessions on average are idle inside a transaction{who}"
@@ -253,6 +251,5 @@ def number_series(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
         next_step="ALTER TABLE ... ALTER COLUMN ... TYPE bigint, which rewrites the table, and"
         f" ALTER SEQUENCE {sql_name(*name.split('.', 1))} AS bigint if it is smaller",
         danger=Danger.LIMIT_NEAR,
-        answer=said,
         evidence={"sequence": name, "used_percent": used[name]},
     )

@@ -7,22 +7,13 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pgdyno.features.watch.incident import known_statements as statements
 from pgdyno.features.watch.incident.conditions import restricted
 from pgdyno.features.watch.incident.doing import doing, ending_step, waits_for_client
 from pgdyno.features.watch.incident.evidence import IncidentEvidence, number
 from pgdyno.features.watch.incident.finding import IncidentFinding
-from pgdyno.features.watch.incident.lock_rules import address_line, cost_words, session_name
-from pgdyno.features.watch.incident.statement_rules import (
-    KnownStatements,
-    calls_words,
-    counts_of,
-    grown_of,
-    sender_of,
-    short_text,
-    time_of,
-    triggers_of,
-    worth_asking,
-)
+from pgdyno.features.watch.incident.known_statements import JudgedStatement, KnownStatements
+from pgdyno.features.watch.incident.lock_rules import address_line, session_name
 from pgdyno.features.watch.incident.table_facts import StatementFacts, TableFacts
 from pgdyno.observe.host.cpu import ALL_CORES, MODES
 from pgdyno.quantities import compact_ms, counted, percent, plain
@@ -71,10 +62,8 @@ class MeanCall:
     execute it at one moment. `hot_ratio`: share of updates of its table that changed no index.
     """
 
-    text: str
     verb: str
     calls_count: float
-    calls_words: str
     exec_ms: float
     rows_count: float
     blocks_count: float
@@ -98,30 +87,19 @@ class CallMeaning:
 
 def slow_calls(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[IncidentFinding]:
     """Yield a finding for each statement with much time, if its calls tell what they do."""
-    for query in worth_asking(evidence):
-        lost_s, share = time_of(evidence, query)
-        if share < _SHARE_MIN or lost_s < _SESSIONS_MIN * evidence.seconds:
+    for statement in statements.judged_statements(evidence, known):
+        is_little = statement.lost_s < _SESSIONS_MIN * evidence.seconds
+        if statement.share_ratio < _SHARE_MIN or is_little:
             continue
-        call = _call(evidence, known, query)
-        meaning = call and next((made for rule in _MEANINGS if (made := rule(call))), None)
-        if not call or not meaning:
-            continue
-        text = short_text(call.text)
-        yield IncidentFinding(
-            kind=meaning.kind,
-            said=f"{text}: {meaning.said}",
-            cost=f"{compact_ms(call.exec_ms)} ms a call, {call.calls_words}; "
-            + cost_words(lost_s, evidence).replace(" lost", ""),
-            lost_s=lost_s,
-            share_ratio=share,
-            next_step=meaning.next_step,
-            answer=f"{text} takes {percent(share)} of DB time: {meaning.said}",
-            evidence={
-                "query_id": str(query),
-                "ms_per_call": call.exec_ms,
-                "calls": call.calls_count,
-            },
-        )
+        call = _call(statement, known.texts.get(statement.query_id, ""))
+        if call and (meaning := next((made for rule in _MEANINGS if (made := rule(call))), None)):
+            yield statement.finding(
+                meaning.kind,
+                meaning.said,
+                meaning.next_step,
+                ms_per_call=call.exec_ms,
+                calls=call.calls_count,
+            )
 
 
 def long_statements(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
@@ -132,7 +110,7 @@ def long_statements(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     for seen in evidence.now("holds"):
         row, query = seen.last, int(seen.last["query_id"] or 0)
         age_s, text = number(row, "state_age_ns") / 1e9, str(row["statement"])
-        lost_s, share = time_of(evidence, query) if query else (0.0, 0.0)
+        lost_s, share = statements.time_of(evidence, query) if query else (0.0, 0.0)
         if row["state"] != "active" or age_s < _KNOWN_S or share < _SHARE_MIN or not text:
             continue
         parts = restricted(text)
@@ -146,14 +124,13 @@ def long_statements(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
         said = f"{session_name(row)} is {doing(row)}"
         yield IncidentFinding(
             kind="long statement",
-            said=f"{said}: {short_text(text)}",
-            cost=cost_words(lost_s, evidence).replace(" lost", ""),
+            said=f"{said}: {statements.short_text(text)}",
+            cost=evidence.cost_words(lost_s).replace(" lost", ""),
             lost_s=lost_s,
-            share_ratio=share,
             since_s=age_s,
             lines=((f"{why}: hypothesis",) if why else ()) + tuple(address_line(row)),
             next_step="; ".join(filter(None, (ending_step(row), step))),
-            answer=f"{said}; {percent(share)} of DB time: {short_text(text)}",
+            answer=f"{said}; {percent(share)} of DB time: {statements.short_text(text)}",
             evidence={"query_id": str(query), "pid": int(row["pid"])},
         )
 
@@ -170,7 +147,8 @@ def full_cores(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[I
     on_cpu: Counter[tuple[str, str]] = Counter()
     queries: dict[tuple[str, str], Counter[int]] = {}
     for query, events in list(evidence.tally.total.by_statement.items()):
-        counts, sender = counts_of(evidence, query), sender_of(evidence, query)
+        counts = statements.counts_of(evidence, query)
+        sender = statements.sender_of(evidence, query)
         if sender and counts and counts["ms"] >= _LONG_MS:
             on_cpu[sender] += events[""]
             queries.setdefault(sender, Counter())[query] += events[""]
@@ -181,22 +159,21 @@ def full_cores(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[I
         if wanting < _WANTING * cores_count or samples < everything / 3:
             continue
         [(query, _)] = queries[application, role].most_common(1)
-        counts = counts_of(evidence, query) or {}
+        counts = statements.counts_of(evidence, query) or {}
         name = application or f"a session of role {role} without a name"
         said = (
             f"all {cores_count} cores are busy ({percent(busy_ratio)}), and {name} (role {role})"
             f" has {percent(samples / everything)} of the time of sessions on a core"
         )
+        calls = f"{statements.calls_words(counts)} of {compact_ms(counts['ms'])} ms"
+        text = statements.short_text(known.texts.get(query, ""))
         yield IncidentFinding(
             kind="cores are full",
             said=said,
-            cost=f"{wanting:.1f} sessions want a core at one moment; {calls_words(counts)} of"
-            f" {compact_ms(counts['ms'])} ms: {short_text(known.texts.get(query, ''))}",
+            cost=f"{wanting:.1f} sessions want a core at one moment; {calls}: {text}",
             lost_s=lost_s,
-            share_ratio=evidence.share(lost_s),
             next_step=f"let {name} send fewer of them at one moment, at a quiet time or to a"
             f" standby; statement_timeout for role {role} ends long ones",
-            answer=said,
             evidence={"query_id": str(query), "cores": cores_count, "busy_ratio": busy_ratio},
         )
 
@@ -211,24 +188,23 @@ def _cores(evidence: IncidentEvidence) -> tuple[int, float]:
     return len(cores), 1 - (times["idle"] + times["iowait"]) / total if total else 0.0
 
 
-def _call(evidence: IncidentEvidence, known: KnownStatements, query: int) -> MeanCall | None:
-    """Return the average call; None if the counts cover too little of the watch."""
-    counts, facts = counts_of(evidence, query), known.facts.get(query)
-    original = known.texts.get(query, "")
-    text = " ".join(original.split())
-    if counts is None or counts["calls"] < _CALLS_MIN or not text:
+def _call(statement: JudgedStatement, original: str) -> MeanCall | None:
+    """Return the average call; None if the counts cover too little of the watch.
+
+    Args: original, the text as it was sent.
+    """
+    evidence, counts, facts = statement.evidence, statement.counts, statement.facts
+    if counts is None or counts["calls"] < _CALLS_MIN or not statement.text:
         return None
     if "ms_before" in counts or counts["counted_s"] < evidence.seconds / 2:
         return None
-    events = dict(evidence.tally.total.by_statement.get(query, {}))
+    events = dict(evidence.tally.total.by_statement.get(statement.query_id, {}))
     on_cpu, everything = events.get("", 0), evidence.tally.total.by_event.total()
     sessions_s = evidence.db_time_s / everything if everything else 0.0
     per_second = counts["calls"] / counts["counted_s"]
     return MeanCall(
-        text=text,
         verb=verb_of(original),
         calls_count=counts["calls"],
-        calls_words=calls_words(counts),
         exec_ms=counts["ms"],
         rows_count=counts["rows"],
         blocks_count=counts["blocks"],
@@ -236,7 +212,7 @@ def _call(evidence: IncidentEvidence, known: KnownStatements, query: int) -> Mea
         cpu_ratio=on_cpu / max(sum(events.values()), 1),
         cpu_sessions_count=evidence.in_events("".__eq__) / evidence.seconds,
         calls_per_s=per_second,
-        sessions_count=time_of(evidence, query)[0] / evidence.seconds,
+        sessions_count=statement.lost_s / evidence.seconds,
         hot_ratio=_hot_ratio(evidence, facts.written) if facts and facts.written else 1.0,
         facts=facts,
     )
@@ -329,8 +305,8 @@ def _writes_indexes(call: MeanCall) -> CallMeaning | None:
 
 
 def _hot_ratio(evidence: IncidentEvidence, table: TableFacts) -> float:
-    updated = grown_of(evidence, table, "rows_updated")
-    return grown_of(evidence, table, "rows_hot_updated") / updated if updated else 1.0
+    updated = statements.grown_of(evidence, table, "rows_updated")
+    return statements.grown_of(evidence, table, "rows_hot_updated") / updated if updated else 1.0
 
 
 def _computes(call: MeanCall) -> CallMeaning | None:
@@ -351,7 +327,7 @@ def _computes(call: MeanCall) -> CallMeaning | None:
         return None
     reason = "a function or an expression in it"
     if call.verb in _CHANGING:
-        reason = triggers_of(call.facts) or "a trigger, a check or a default"
+        reason = statements.triggers_of(call.facts) or "a trigger, a check or a default"
     return CallMeaning(
         "computing",
         f"uses the CPU for {compact_ms(call.exec_ms)} ms, and reads only"

@@ -15,7 +15,7 @@ from pgdyno.features.watch.incident.queues import LockQueues
 from pgdyno.features.watch.tally import Tally
 from pgdyno.observe.sql.objects import TablesCollector
 from pgdyno.observe.sql.statements import StatementsCollector
-from pgdyno.quantities import counted
+from pgdyno.quantities import counted, percent, seconds
 
 Row = Mapping[str, Any]
 Session = tuple[str, str, int]
@@ -47,6 +47,7 @@ TAKEN = (*_KEYS, "lock_queues", "log")
 _ROWS_MAX = {"statements": StatementsCollector.rows_max, "tables": TablesCollector.rows_max}
 _KEYS_MAX = 2_000
 _UNFINISHED_NS = 2_000_000_000
+_LOST_MIN_S = 0.05
 
 
 @dataclass(slots=True)
@@ -169,6 +170,11 @@ class IncidentEvidence:
         """Return what was seen of a collector that has one row a sample; None before the first."""
         return next(iter(self.seen(collector).values()), None)
 
+    def row(self, collector: str) -> Row:
+        """Return the last row of a collector that has one row a sample; empty before the first."""
+        seen = self.one(collector)
+        return {} if seen is None else seen.last
+
     def now(self, collector: str) -> Iterator[SeenRows]:
         """Yield what the last sample of a collector has."""
         for seen in self.seen(collector).values():
@@ -257,6 +263,15 @@ class IncidentEvidence:
         """Return a lost time as a share of DB time; None if nothing was at work."""
         whole = self.db_time_s
         return min(1.0, lost_s / whole) if whole else None
+
+    def cost_words(self, lost_s: float) -> str:
+        """Return "178 session-seconds lost in 30 s, 62 % of DB time"."""
+        share = self.share(lost_s)
+        if lost_s < _LOST_MIN_S:
+            return "hardly any DB time lost so far"
+        amount = f"{lost_s:,.0f}" if lost_s >= 10 else f"{lost_s:.1f}"
+        words = f"{amount} session-seconds lost in {seconds(round(self.seconds))}"
+        return words if share is None else f"{words}, {percent(share)} of DB time"
 
 
 _COUNTERS = ("calls", "seq_rows", "stats_reset_ns", "checkpoints_requested", "xact_commit")

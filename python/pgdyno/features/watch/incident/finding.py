@@ -30,11 +30,12 @@ class IncidentFinding:
     """Something that keeps sessions from working, or soon will.
 
     `said`: who, and what they do, in one sentence. `lost_s`: session-seconds lost during the watch;
-    0 if nothing was lost yet. `share_ratio`: of DB time; None if it is not known. `since_s`: age at
-    the end of the watch; if the server does not tell when it began, since it was seen first.
-    `cost`: what it costs, in words. `lines`: more about it, such as the tree of sessions.
-    `evidence`: numbers for programs. `answer`: the sentence of the whole watch, if this is its
-    first finding.
+    0 if nothing was lost yet. `since_s`: age at the end of the watch; if the server does not tell
+    when it began, since it was seen first. `cost`: what it costs, in words. `lines`: more about it,
+    such as the tree of sessions. `evidence`: numbers for programs. `answer`: the sentence of the
+    whole watch, if this is its first finding and says more than `said`.
+    `share_ratio`, of DB time, follows from `lost_s`; None if nothing was lost, or if it is not
+    known.
     """
 
     kind: str

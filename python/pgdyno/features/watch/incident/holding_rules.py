@@ -40,10 +40,8 @@ def long_holders(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
 
 def vacuum_behind(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     """Yield a finding if dead rows grow past the threshold and autovacuum cannot keep up."""
-    limits = evidence.one("limits")
-    if limits is None:
+    if not (row := evidence.row("limits")):
         return
-    row = limits.last
     is_on = bool(row["autovacuum"])
     over = [table for table in evidence.now("tables") if _is_behind(table, row)]
     if not over or (is_on and evidence.workers_busy_ratio < _BUSY_RATIO):
@@ -80,9 +78,7 @@ def vacuum_behind(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
 
 def wraparound(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     """Yield a finding if ids of transactions or multixacts are older than autovacuum allows."""
-    ages = evidence.one("ages")
-    if ages is None:
-        return
+    ages = evidence.row("ages")
     for what, setting, age, limit in (
         ("transactions", "autovacuum_freeze_max_age", "xid_age", "freeze_age"),
         (
@@ -92,7 +88,7 @@ def wraparound(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
             "multixact_freeze_age",
         ),
     ):
-        of_age, of_limit = number(ages.last, age), number(ages.last, limit)
+        of_age, of_limit = number(ages, age), number(ages, limit)
         if of_limit and of_age > 1.2 * of_limit:
             yield _wraparound(evidence, what, setting, of_age, of_limit)
 

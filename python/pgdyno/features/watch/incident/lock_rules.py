@@ -20,7 +20,6 @@ _CONTENTION_RATIO = 0.25
 _CONTENTION_SESSIONS = 0.25
 _OVER_NS = 3_000_000_000
 _LINES_MAX = 6
-_LOST_MIN_S = 0.05
 _FINDINGS_MAX = 5
 _TEXT_WIDTH = 70
 # What to do about many short waits, by what they wait for; rows of tables are the last.
@@ -95,9 +94,8 @@ def contention(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
         kind="lock contention",
         said=f"sessions wait again and again for {wanted}; the longest wait seen took"
         f" {seconds(longest_ns / 1e9)}",
-        cost=cost_words(lost_s, evidence),
+        cost=evidence.cost_words(lost_s),
         lost_s=lost_s,
-        share_ratio=share,
         lines=(*(f"mostly {text}" for text, _ in texts.most_common(1)), *_mostly_behind(short)),
         next_step=_step_of_many(wanted, texts, short),
         answer=f"sessions wait for {wanted} for {percent(share)} of DB time",
@@ -148,16 +146,6 @@ def _is_contended(event: str) -> bool:
     return event.startswith("Lock:") and event != "Lock:extend"
 
 
-def cost_words(lost_s: float, evidence: IncidentEvidence) -> str:
-    """Return "178 session-seconds in 30 s, 62 % of DB time"."""
-    share = evidence.share(lost_s)
-    if lost_s < _LOST_MIN_S:
-        return "hardly any DB time lost so far"
-    amount = f"{lost_s:,.0f}" if lost_s >= 10 else f"{lost_s:.1f}"
-    words = f"{amount} session-seconds lost in {seconds(round(evidence.seconds))}"
-    return words if share is None else f"{words}, {percent(share)} of DB time"
-
-
 def session_name(row: Row) -> str:
     """Return "pid 18583 billing-cron (role app)", or the name of a prepared transaction."""
     if not int(row["pid"]):
@@ -204,9 +192,8 @@ def _blocker(queue: Queue, evidence: IncidentEvidence) -> IncidentFinding:
         kind="lock queue" if ddl is None else "lock queue behind DDL",
         said=said,
         since_s=since_s,
-        cost=f"{cost_words(lost_s, evidence)}; {completed}",
+        cost=f"{evidence.cost_words(lost_s)}; {completed}",
         lost_s=lost_s,
-        share_ratio=evidence.share(lost_s),
         is_over=is_over,
         lines=(*_statement_line(holder), *address_line(holder), *_tree(queue)),
         next_step="; next time: ".join(

@@ -4,27 +4,16 @@ statistics of the planner."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from pgdyno.features.watch.incident import known_statements as statements
 from pgdyno.features.watch.incident.evidence import IncidentEvidence, SeenRows, number
 from pgdyno.features.watch.incident.finding import Danger, IncidentFinding
 from pgdyno.features.watch.incident.holding_rules import oldest_holder
-from pgdyno.features.watch.incident.lock_rules import cost_words
-from pgdyno.features.watch.incident.statement_rules import (
-    EXPLAIN_STEP,
-    KnownStatements,
-    calls_words,
-    counts_of,
-    grown_of,
-    short_text,
-    size_of,
-    time_of,
-    triggers_of,
-    worth_asking,
-)
+from pgdyno.features.watch.incident.known_statements import EXPLAIN_STEP, KnownStatements
 from pgdyno.features.watch.incident.table_facts import StatementFacts, TableFacts
-from pgdyno.quantities import compact_ms, percent
+from pgdyno.quantities import percent
 from pgdyno.server.grammar import sql_name
 
 _ROWS_PER_SECOND = 100_000
@@ -70,10 +59,10 @@ def _is_named(evidence: IncidentEvidence, known: KnownStatements, seen: SeenRows
     """
     name = re.compile(rf"\b{re.escape(str(seen.last['table']))}\b")
     for query, text in known.texts.items():
-        counts = counts_of(evidence, query) if name.search(text) else None
+        counts = statements.counts_of(evidence, query) if name.search(text) else None
         if counts is not None and counts["calls"] >= seen.grown("seq_scans") / 2:
             return True
-    texts = [known.texts.get(query, "") for query in worth_asking(evidence)]
+    texts = [known.texts.get(query, "") for query in statements.worth_asking(evidence)]
     if known.counts_statements and not any(texts):
         return True
     return any(name.search(text) or text.endswith(_CUT) for text in texts)
@@ -91,12 +80,12 @@ def _whole(evidence: IncidentEvidence, known: KnownStatements, seen: SeenRows) -
     lost_s, query = 0.0, _reader(evidence, seen) if known.counts_statements else None
     key = _foreign_key(evidence, table)
     if query is not None:
-        lost_s, _ = time_of(evidence, query)
-        text = short_text(known.texts.get(query, ""))
+        lost_s, _ = statements.time_of(evidence, query)
+        text = statements.short_text(known.texts.get(query, ""))
         said += f", by {text}, which does not name it"
-        cost = cost_words(lost_s, evidence).replace(" lost", "")
+        cost = evidence.cost_words(lost_s).replace(" lost", "")
         step = "see what it executes: functions, triggers, views, foreign keys"
-        if triggers := triggers_of(known.facts.get(query)):
+        if triggers := statements.triggers_of(known.facts.get(query)):
             step = f"see what {triggers} executes"
     if key:
         said += f"; foreign key {key} has no index"
@@ -107,9 +96,7 @@ def _whole(evidence: IncidentEvidence, known: KnownStatements, seen: SeenRows) -
         said=said,
         cost=cost,
         lost_s=lost_s,
-        share_ratio=evidence.share(lost_s) if lost_s else None,
         next_step=step,
-        answer=said,
         evidence={"table": table, "scans": scans, "rows": rows, "query_id": str(query or "")},
     )
 
@@ -117,8 +104,8 @@ def _whole(evidence: IncidentEvidence, known: KnownStatements, seen: SeenRows) -
 def _reader(evidence: IncidentEvidence, seen: SeenRows) -> int | None:
     """Return the statement whose calls read as many blocks as the table has; None if none does."""
     pages = max(number(seen.last, "pages"), 1)
-    for query in worth_asking(evidence):
-        counts = counts_of(evidence, query)
+    for query in statements.worth_asking(evidence):
+        counts = statements.counts_of(evidence, query)
         if counts is not None and counts["blocks"] >= _WHOLE_RATIO * pages:
             return query
     return None
@@ -142,40 +129,35 @@ def much_for_little(
     What a statement returns says nothing about what it needs if it counts or sums; then only dead
     rows and index-only scans that read their table are named.
     """
-    for query in worth_asking(evidence):
-        facts, counts = known.facts.get(query), counts_of(evidence, query)
-        lost_s, share = time_of(evidence, query)
-        if facts is None or counts is None or share < _MUCH_RATIO or counts["calls"] < _CALLS_MIN:
+    for statement in statements.judged_statements(evidence, known):
+        facts, counts = statement.facts, statement.counts
+        if facts is None or counts is None or statement.share_ratio < _MUCH_RATIO:
             continue
-        if counts["blocks"] < max(_BLOCKS_MIN, _DEAD_BLOCKS_PER_ROW * counts["rows"]):
+        is_little = counts["blocks"] < max(_BLOCKS_MIN, _DEAD_BLOCKS_PER_ROW * counts["rows"])
+        if is_little or counts["calls"] < _CALLS_MIN:
             continue
-        text = known.texts.get(query, "")
         reason = (
             _why_dead(evidence, facts)
             or _why_looked_up(evidence, facts, counts)
-            or _why_much(evidence, facts, text, counts["blocks"])
+            or _why_much(evidence, facts, statement.text, counts["blocks"])
         )
         if reason is None:
             continue
-        reads = f"reads {counts['blocks']:,.0f} blocks for {_rows(counts['rows'])}"
+        says = f"reads {counts['blocks']:,.0f} blocks for {_rows(counts['rows'])}; {reason.why}"
         new = [
             f"{table.name} was analysed during this watch: the plan may have changed then"
             for table in facts.tables
-            if grown_of(evidence, table, "analyzes")
+            if statements.grown_of(evidence, table, "analyzes")
         ]
-        yield IncidentFinding(
-            kind=reason.kind,
-            said=f"{short_text(text)}: {reads}; {reason.why}",
-            cost=f"{compact_ms(counts['ms'])} ms a call, {calls_words(counts)}; "
-            + cost_words(lost_s, evidence).replace(" lost", ""),
-            lost_s=lost_s,
-            share_ratio=share,
+        yield statement.finding(
+            reason.kind,
+            says,
+            reason.next_step,
+            answer=f"it {says}",
             lines=(*((reason.line,) if reason.line else ()), *new),
-            next_step=reason.next_step,
             danger=Danger.GROWS,
-            answer=f"{short_text(text)} takes {percent(share)} of DB time: it {reads};"
-            f" {reason.why}",
-            evidence={"query_id": str(query), "blocks": counts["blocks"], "rows": counts["rows"]},
+            blocks=counts["blocks"],
+            rows=counts["rows"],
         )
 
 
@@ -288,31 +270,26 @@ def _why_much(
 
 def compiled(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[IncidentFinding]:
     """Yield a finding for each statement with much time, most of it compiling (JIT)."""
-    for query in worth_asking(evidence):
-        counts, (lost_s, share) = counts_of(evidence, query), time_of(evidence, query)
-        if counts is None or share < _MUCH_RATIO or counts["jit_ms"] < counts["ms"] / 2:
+    for statement in statements.judged_statements(evidence, known):
+        counts = statement.counts
+        if counts is None or statement.share_ratio < _MUCH_RATIO:
             continue
-        text = short_text(known.texts.get(query, ""))
+        if counts["jit_ms"] < counts["ms"] / 2:
+            continue
         ratio = percent(min(1.0, counts["jit_ms"] / max(counts["ms"], 1e-9)))
-        yield IncidentFinding(
-            kind="compiling",
-            said=f"{text}: {ratio} of its time is compiling its plan (JIT)",
-            cost=f"{compact_ms(counts['ms'])} ms a call, {calls_words(counts)}; "
-            + cost_words(lost_s, evidence).replace(" lost", ""),
-            lost_s=lost_s,
-            share_ratio=share,
-            next_step="jit = off for its role, or a larger jit_above_cost",
-            answer=f"{text} takes {percent(share)} of DB time, {ratio} of it compiling (JIT)",
-            evidence={"query_id": str(query), "jit_ms": counts["jit_ms"]},
+        yield statement.finding(
+            "compiling",
+            f"{ratio} of its time is compiling its plan (JIT)",
+            "jit = off for its role, or a larger jit_above_cost",
+            jit_ms=counts["jit_ms"],
         )
 
 
 def no_statistics(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[IncidentFinding]:
     """Yield a finding for a statement with much time whose tables were never analysed."""
-    for query in worth_asking(evidence):
-        facts, counts = known.facts.get(query), counts_of(evidence, query)
-        lost_s, share = time_of(evidence, query)
-        if facts is None or counts is None or share < _MUCH_RATIO:
+    for statement in statements.judged_statements(evidence, known):
+        facts, counts = statement.facts, statement.counts
+        if facts is None or counts is None or statement.share_ratio < _MUCH_RATIO:
             continue
         if counts["calls"] < _CALLS_MIN or counts["blocks"] < _BLOCKS_MIN:
             continue
@@ -322,30 +299,18 @@ def no_statistics(evidence: IncidentEvidence, known: KnownStatements) -> Iterato
         has_choice = len(facts.tables) > 1 or any(table.columns for table in facts.tables)
         if not has_choice or not (unknown or changed):
             continue
-        text, names = short_text(known.texts.get(query, "")), _listed(unknown)
-        has = f"{names} {'has' if len(unknown) == 1 else 'have'} no statistics"
+        names = unknown or [table.name for table in changed]
+        listed = ", ".join(names)
+        has = f"{listed} {'has' if len(unknown) == 1 else 'have'} no statistics"
         why = f"{has} for the planner, as after an upgrade or a restore"
-        step = f"ANALYZE {names}; after an upgrade, vacuumdb --all --analyze-in-stages"
+        step = f"ANALYZE {listed}; after an upgrade, vacuumdb --all --analyze-in-stages"
         if not unknown:
-            name, names = changed[0].name, _listed([table.name for table in changed])
-            has = f"the planner's statistics of {name} are older than most of its rows"
-            rows, _ = size_of(evidence, changed[0])
+            has = f"the planner's statistics of {names[0]} are older than most of its rows"
+            rows, _ = statements.size_of(evidence, changed[0])
             why = f"{has}: {changed[0].changed_count:,} changes since, {rows:,.0f} rows now"
-            step = f"ANALYZE {names}; see whether autovacuum is off for it or has no worker free"
-        yield IncidentFinding(
-            kind="no statistics" if unknown else "old statistics",
-            said=f"{text}: {why}",
-            cost=f"{compact_ms(counts['ms'])} ms a call, {counts['blocks']:,.0f} blocks; "
-            + cost_words(lost_s, evidence).replace(" lost", ""),
-            lost_s=lost_s,
-            share_ratio=share,
-            next_step=step,
-            answer=f"{text} takes {percent(share)} of DB time: {has}",
-            evidence={
-                "query_id": str(query),
-                "tables": unknown or [table.name for table in changed],
-            },
-        )
+            step = f"ANALYZE {listed}; see whether autovacuum is off for it or has no worker free"
+        kind = "no statistics" if unknown else "old statistics"
+        yield statement.finding(kind, why, step, answer=has, tables=names)
         return
 
 
@@ -356,7 +321,7 @@ def _was_never_analysed(table: TableFacts) -> bool:
 
 def _has_outgrown(evidence: IncidentEvidence, table: TableFacts) -> bool:
     """Return whether most rows of a table came after it was analysed."""
-    rows, _ = size_of(evidence, table)
+    rows, _ = statements.size_of(evidence, table)
     return rows >= max(_OUTGROWN * table.rows_count, _DEAD_MIN) and table.changed_count >= rows / 2
 
 
@@ -367,10 +332,6 @@ def _is_dead(seen: SeenRows) -> bool:
 
 def _rows(rows: float) -> str:
     return "1 row" if 0.5 <= rows < 1.5 else f"{rows:,.0f} rows"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names)
 
 
 def _name(seen: SeenRows) -> str:

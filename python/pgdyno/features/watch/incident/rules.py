@@ -13,6 +13,7 @@ from pgdyno.features.watch.incident import (
     lock_rules,
     reading_rules,
     server_rules,
+    statement_rules,
     wait_rules,
 )
 from pgdyno.features.watch.incident.evidence import IncidentEvidence
@@ -22,11 +23,7 @@ from pgdyno.features.watch.incident.finding import (
     clock_text,
     in_order,
 )
-from pgdyno.features.watch.incident.statement_rules import (
-    KnownStatements,
-    reading_in_vain,
-    senders_of,
-)
+from pgdyno.features.watch.incident.known_statements import KnownStatements, senders_of
 from pgdyno.quantities import seconds
 
 # Counters need two samples, of which some have 10 s between them.
@@ -63,7 +60,7 @@ STATEMENT_RULES: tuple[
     Callable[[IncidentEvidence, KnownStatements], Iterator[IncidentFinding]], ...
 ] = (
     reading_rules.compiled,
-    reading_in_vain,
+    statement_rules.reading_in_vain,
     reading_rules.no_statistics,
     reading_rules.read_whole,
     # The last: others know the reason.
@@ -93,7 +90,7 @@ def all_findings(
         findings += _with_waits(of_statements, list(wait_rules.waits(evidence, known)))
         if known.is_standby:
             findings = [_on_primary(finding) for finding in findings]
-        return in_order(_since(finding, evidence) for finding in findings)
+        return in_order(_completed(finding, evidence) for finding in findings)
 
 
 def _on_primary(finding: IncidentFinding) -> IncidentFinding:
@@ -132,8 +129,10 @@ def _of_statements(evidence: IncidentEvidence, known: KnownStatements) -> Iterab
     return by_statement.values()
 
 
-def _since(finding: IncidentFinding, evidence: IncidentEvidence) -> IncidentFinding:
-    """Add since when it is seen, if the server does not tell when it began."""
+def _completed(finding: IncidentFinding, evidence: IncidentEvidence) -> IncidentFinding:
+    """Add the answer, the share of DB time, and since when it is seen, if the rule did not."""
+    share = evidence.share(finding.lost_s) if finding.lost_s else None
+    finding = replace(finding, answer=finding.answer or finding.said, share_ratio=share)
     if finding.since_s is not None:
         return finding
     query = str(finding.evidence.get("query_id") or "")

@@ -19,14 +19,13 @@ from pgdyno.features.watch.incident.finding import (
     clock_text,
     quoted,
 )
-from pgdyno.features.watch.incident.lock_rules import cost_words
-from pgdyno.features.watch.incident.sampled import is_little_room
-from pgdyno.features.watch.incident.statement_rules import (
+from pgdyno.features.watch.incident.known_statements import (
     KnownStatements,
     senders_of,
     short_text,
     time_of,
 )
+from pgdyno.features.watch.incident.sampled import is_little_room
 from pgdyno.quantities import count, counted, format_bytes, percent, seconds
 
 _NEAR_RATIO = 0.9
@@ -50,9 +49,8 @@ def hidden_sessions(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     """Yield a finding if this role may not see the sessions of others."""
     if not evidence.tally.has_hidden:
         return
-    limits = evidence.one("limits")
     # Results of older versions do not have the role.
-    role = str(limits.last.get("watching_role") or "") if limits is not None else ""
+    role = str(evidence.row("limits").get("watching_role") or "")
     said = f"role {role or 'of this watch'} may not see the sessions of others"
     yield IncidentFinding(
         kind="sessions hidden",
@@ -66,8 +64,8 @@ def hidden_sessions(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
 
 def has_few_connections(evidence: IncidentEvidence) -> bool:
     """Return whether few connections are free for ordinary roles."""
-    limits = evidence.one("limits")
-    return limits is not None and is_little_room(*_room_and_taken(limits.last))
+    limits = evidence.row("limits")
+    return bool(limits) and is_little_room(*_room_and_taken(limits))
 
 
 def _room_and_taken(row: Row) -> tuple[float, float]:
@@ -77,10 +75,8 @@ def _room_and_taken(row: Row) -> tuple[float, float]:
 
 def connections(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     """Yield a finding if nine tenths of the connections are taken: who holds most of them."""
-    limits = evidence.one("limits")
-    if limits is None:
+    if not (row := evidence.row("limits")):
         return
-    row = limits.last
     room, all_taken = _room_and_taken(row)
     taken, idle, own = (number(row, name) for name in ("clients", "clients_idle", "clients_own"))
     if taken < _NEAR_RATIO * room:
@@ -164,11 +160,9 @@ def _listed(names: Sequence[str], of_what: str) -> str:
 
 def own_limits(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     """Yield a finding if a role or database has nearly as many sessions as it may have."""
-    limits = evidence.one("limits")
-    if limits is None:
-        return
-    name, most = str(limits.last.get("limited") or ""), number(limits.last, "limited_max")
-    taken = number(limits.last, "limited_clients")
+    limits = evidence.row("limits")
+    name, most = str(limits.get("limited") or ""), number(limits, "limited_max")
+    taken = number(limits, "limited_clients")
     if not name or taken < _NEAR_RATIO * most:
         return
     said = f"{name} has {count(int(taken))} of {count(int(most))} sessions that it may have"
@@ -217,7 +211,6 @@ def forced_checkpoints(
         " images, which begin again after each checkpoint",
         lines=(*writer, *senders_of(evidence, str(query))),
         next_step=_larger_max_wal(often * number(limits.last, "max_wal_bytes"), limits, known),
-        answer=said,
         evidence={"forced": forced, "timed": timed, "wal_bytes": volume},
     )
 
@@ -252,7 +245,6 @@ def manual_checkpoints(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
         + " stop: checkpoint_timeout and max_wal_size begin checkpoints; backups and CREATE"
         " DATABASE also ask for one",
         danger=Danger.GROWS,
-        answer=said,
         evidence={"asked": asked, "by": list(senders)},
     )
 
@@ -289,8 +281,7 @@ def _most_by(evidence: IncidentEvidence, column: str) -> tuple[int, float]:
 
 def slot_wal(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     """Yield a finding if a replication slot keeps more WAL than max_wal_size."""
-    limits = evidence.one("limits")
-    room = number(limits.last, "max_wal_bytes") if limits is not None else 2**30
+    room = number(evidence.row("limits"), "max_wal_bytes") or 2**30
     kept = sorted(evidence.now("slots"), key=lambda seen: -number(seen.last, "kept_bytes"))
     for seen in kept[:1]:
         row = seen.last
@@ -347,10 +338,9 @@ def archiver(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
 def standbys(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     """Yield findings about standbys that lag, and about commits that wait for one."""
     rows = [seen.last for seen in evidence.now("replication")]
-    limits = evidence.one("limits")
     waiting_s = evidence.in_events(lambda event: event == "IPC:SyncRep")
     share = evidence.share(waiting_s) or 0.0
-    if limits is not None and limits.last["synchronous"] and share >= _SYNC_RATIO:
+    if evidence.row("limits").get("synchronous") and share >= _SYNC_RATIO:
         yield _synchronous(evidence, rows, waiting_s, share)
     late = [row for row in rows if number(row, "replay_lag_ns") >= _LAG_NS]
     for row in sorted(late, key=lambda row: -number(row, "replay_lag_ns"))[:1]:
@@ -384,9 +374,8 @@ def _synchronous(
     return IncidentFinding(
         kind="synchronous standby is slow" if senders else "synchronous standby missing",
         said=said,
-        cost=cost_words(waiting_s, evidence),
+        cost=evidence.cost_words(waiting_s),
         lost_s=waiting_s,
-        share_ratio=share,
         next_step="see its disk and network; with remote_apply, also its replay:"
         " pg_wal_replay_pause, long queries there"
         if senders
@@ -416,7 +405,6 @@ def conflicts(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
         next_step="a larger max_standby_streaming_delay, which lets the standby fall behind; for"
         " snapshots also hot_standby_feedback = on, which keeps dead rows on the primary",
         danger=Danger.WORK_REFUSED,
-        answer=said,
         evidence={"by_reason": by_reason},
     )
 
@@ -446,7 +434,6 @@ def pools(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
             if not idle
             else "SHOW SERVERS: connections are free, so it logs in or is paused",
             danger=Danger.WORK_REFUSED,
-            answer=said,
             evidence={"database": str(row["database"]), "waiting": clients, "wait_s": wait_s},
         )
 
@@ -473,10 +460,9 @@ def spills(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[Incid
         kind="temporary files",
         said=f"statements wrote {count(int(files))} temporary files, {format_bytes(int(size))}:"
         f" {rate / 1e6:,.0f} MB/s{who}",
-        cost=f"{format_bytes(int(size / files))} each; {cost_words(lost_s, evidence)} in waits for"
+        cost=f"{format_bytes(int(size / files))} each; {evidence.cost_words(lost_s)} in waits for"
         " these files",
         lost_s=lost_s,
-        share_ratio=evidence.share(lost_s),
         next_step="pgdyno work-mem finds how much memory these statements need",
         answer=f"statements write {rate / 1e6:,.0f} MB/s of temporary files",
         evidence={"bytes": size, "files": files},

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
+from pgdyno.features.watch.incident import known_statements as statements
 from pgdyno.features.watch.incident.evidence import IncidentEvidence, SeenRows, number
 from pgdyno.features.watch.incident.finding import IncidentFinding
-from pgdyno.features.watch.incident.lock_rules import cost_words
-from pgdyno.features.watch.incident.shapes import RANDOM
-from pgdyno.features.watch.incident.table_facts import (
-    ColumnFacts,
-    StatementFacts,
-    TableFacts,
+from pgdyno.features.watch.incident.known_statements import (
+    EXPLAIN_STEP,
+    JudgedStatement,
+    KnownStatements,
 )
-from pgdyno.quantities import compact_ms, counted, percent, plain, seconds
+from pgdyno.features.watch.incident.shapes import RANDOM
+from pgdyno.features.watch.incident.table_facts import ColumnFacts, StatementFacts, TableFacts
+from pgdyno.quantities import compact_ms, percent, plain
 
-_SHARE_MIN = 0.05
 _READ_MIN = 1_000
 _USEFUL_RATIO_MAX = 0.05
 # Of DB time, if it is not known how many rows are needed: a report may sum most of them.
@@ -28,76 +27,12 @@ _WHOLE_RATIO = 0.5
 # Of each call; the counts of a table and those of its statements are of other moments.
 _COUNTED_RATIO = 0.2
 MISSING, UNUSED, NONE_HELPS = "index missing", "index not used", "no plain index helps"
-_ASKED_MAX = 10
-_ALWAYS_ASKED = 3
 # Index entries of a block, at most about; and the fewest blocks of an index that is read whole.
 _ENTRIES_EACH, _WALKED_MIN = 500, 50
-# A list of parameters, of which the text may have the begin only.
-_LIST = re.compile(r"\(\s*\$\d+(?:\s*,\s*\$\d+)*\s*,?\s*(?:\)|$|…)")
-# A call that reads this many times the blocks of the average call has another plan.
-_LATELY_RATIO = 1.5
-_TEXT_WIDTH = 78
-EXPLAIN_STEP = "EXPLAIN (ANALYZE, BUFFERS) the statement with its values"
 # A table has this number of times as many dead rows as live ones, and they are many.
 _DEAD_TIMES, _DEAD_MIN = 4, 10_000
 # A value is rare if an average one finds this number of times its rows.
 _RARE = 20
-
-
-@dataclass(frozen=True, slots=True)
-class KnownStatements:
-    """What is known of statements after a watch: texts and the facts of their tables.
-
-    `counts_statements`: pg_stat_statements is in the database. None before this was asked.
-    `wal_free_bytes`: of the disk of pg_wal; None if not known.
-    """
-
-    texts: Mapping[int, str] = field(default_factory=dict)
-    facts: Mapping[int, StatementFacts] = field(default_factory=dict)
-    counts_statements: bool | None = None
-    wal_free_bytes: int | None = None
-    is_standby: bool = False
-
-
-def worth_asking(evidence: IncidentEvidence) -> list[int]:
-    """Return the query ids of statements with much DB time outside of locks, largest first.
-
-    The three largest count always: they may stand for many that differ by a list's length only.
-    """
-    times = {query: time_of(evidence, query) for query in list(evidence.tally.total.by_statement)}
-    ranked = sorted((query for query in times if query), key=lambda query: -times[query][0])
-    return [
-        query
-        for rank, query in enumerate(ranked[:_ASKED_MAX])
-        if times[query][1] >= _SHARE_MIN or (rank < _ALWAYS_ASKED and times[query][1] > 0)
-    ]
-
-
-def time_of_alike(
-    evidence: IncidentEvidence, known: KnownStatements, query: int
-) -> tuple[float, float, int]:
-    """Return what `time_of` returns, of all statements with the same text but for lists.
-
-    Before 18, lists of different lengths are different statements. The third value is their number.
-    """
-    text = _LIST.sub("(...)", known.texts.get(query, ""))
-    alike = [other for other, words in known.texts.items() if _LIST.sub("(...)", words) == text]
-    counted = [
-        time_of(evidence, other)
-        for other in (alike if text else [query])
-        if other in evidence.tally.total.by_statement
-    ]
-    lost_s, share = (sum(parts) for parts in zip(*counted, strict=True))
-    return lost_s, share, len(counted)
-
-
-def busy_tables(evidence: IncidentEvidence) -> dict[str, list[str]]:
-    """Return table name -> schemas of the tables that were read, most rows first."""
-    schemas: dict[str, list[str]] = {}
-    seen = sorted(evidence.seen("tables").items(), key=lambda item: -item[1].grown("seq_rows"))
-    for (schema, table), _ in seen:
-        schemas.setdefault(table, []).append(schema)
-    return schemas
 
 
 def reading_in_vain(
@@ -105,74 +40,29 @@ def reading_in_vain(
 ) -> Iterator[IncidentFinding]:
     """Yield a finding for each statement that reads a table whole and needs a small part of it."""
     said: set[str] = set()
-    for query in worth_asking(evidence) if known.facts else ():
-        facts, text = known.facts.get(query), _LIST.sub("(...)", known.texts.get(query, ""))
-        if text in said or time_of_alike(evidence, known, query)[1] < _SHARE_MIN:
+    for statement in statements.judged_statements(evidence, known) if known.facts else ():
+        text = statements.without_lists(statement.text)
+        whole = statements.time_of_alike(evidence, known, statement.query_id)
+        if text in said or whole[1] < statements.SHARE_MIN or not statement.counts:
             continue
-        counts = counts_of(evidence, query)
-        if facts is None or counts is None:
-            continue
-        for table in facts.tables:
-            finding = _in_vain(evidence, known, query, facts, table, counts)
-            if finding is not None:
+        lost_s, share, alike_count = whole
+        whole_statement = replace(statement, lost_s=lost_s, share_ratio=share)
+        for table in statement.facts.tables if statement.facts else ():
+            if finding := _in_vain(whole_statement, table, alike_count):
                 said.add(text)
                 yield finding
                 break
 
 
-def time_of(evidence: IncidentEvidence, query: int) -> tuple[float, float]:
-    """Return session-seconds of a statement outside of lock waits, and their share of DB time."""
-    events = dict(evidence.tally.total.by_statement.get(query, {}))
-    seen = sum(count for event, count in events.items() if not event.startswith("Lock:"))
-    whole = evidence.tally.total.by_event.total()
-    share = seen / whole if whole else 0.0
-    return share * evidence.db_time_s, share
-
-
-def counts_of(
-    evidence: IncidentEvidence, query: int, *, lately: bool = False
-) -> dict[str, float] | None:
-    """Return what one call does on average, the calls and their time; None if none was counted.
-
-    If a call reads much more between the last two samples than before, its plan may have changed:
-    then these calls are judged alone.
-    """
-    of_statement = [
-        seen for (_, query_id), seen in evidence.seen("statements").items() if query_id == query
-    ]
-    calls = sum(seen.grown("calls", lately=lately) for seen in of_statement)
-    if not calls:
-        return None
-
-    def each(*columns: str) -> float:
-        sums = (seen.grown(column, lately=lately) for seen in of_statement for column in columns)
-        return sum(sums) / calls
-
-    counts = {
-        "calls": calls,
-        "counted_s": max(seen.grown("time_ns", lately=lately) for seen in of_statement) / 1e9,
-        "ms": each("exec_time_ns") / 1e6,
-        "rows": each("rows"),
-        "blocks": each("shared_blks_hit", "shared_blks_read"),
-        "jit_ms": each("jit_time_ns") / 1e6,
-    }
-    recent = None if lately else counts_of(evidence, query, lately=True)
-    if recent is not None and recent["blocks"] >= max(_LATELY_RATIO * counts["blocks"], 1):
-        return recent | {"ms_before": counts["ms"]}
-    return counts
-
-
 def _in_vain(
-    evidence: IncidentEvidence,
-    known: KnownStatements,
-    query: int,
-    facts: StatementFacts,
-    table: TableFacts,
-    counts: Mapping[str, float],
+    statement: JudgedStatement, table: TableFacts, alike_count: int
 ) -> IncidentFinding | None:
-    size, pages = size_of(evidence, table)
+    evidence, facts, counts = statement.evidence, statement.facts, statement.counts
+    assert facts is not None, "it has a table"
+    assert counts is not None, "it was called"
+    size, pages = statements.size_of(evidence, table)
     # The table's own counter says that its rows were read without an index.
-    is_read = grown_of(evidence, table, "seq_rows") >= size * max(
+    is_read = statements.grown_of(evidence, table, "seq_rows") >= size * max(
         _WHOLE_RATIO, _COUNTED_RATIO * counts["calls"]
     )
     times = counts["blocks"] / max(pages, 1)
@@ -185,6 +75,8 @@ def _in_vain(
     )
     if not (is_whole or is_walked) or size < _READ_MIN:
         return None
+    if _is_mostly_dead(statements.seen_of(evidence, table)):
+        return None  # Another rule says so.
     read = size * times if is_whole and times >= 1.5 else size
     invalid = _invalid_index(evidence, table.name)
     left = _rows_left(evidence, facts, table, counts)
@@ -193,44 +85,39 @@ def _in_vain(
         for reason in _reasons(facts, table, counts, size, left, invalid)
         if is_whole or reason.kind in (NONE_HELPS, MISSING)
     )
-    if is_mostly_dead(seen_of(evidence, table)):
-        return None  # Another rule says so.
     reason = next(
         (made for made in reasons if not made.needed_count > _USEFUL_RATIO_MAX * read), None
     )
-    lost_s, share, alike = time_of_alike(evidence, known, query)
     if reason is None:
         return None
-    if (is_unknown := math.isnan(reason.needed_count)) and share < _SHARE_UNKNOWN_MIN:
+    is_unknown = math.isnan(reason.needed_count)
+    if is_unknown and statement.share_ratio < _SHARE_UNKNOWN_MIN:
         return None
     if reason.kind == UNUSED:
-        reason = _steered(reason, facts, sender_of(evidence, query))
-    text = " ".join(known.texts.get(query, "").split()) or f"query {query}"
+        reason = _steered(reason, facts, statements.sender_of(evidence, statement.query_id))
     what = "rows" if is_whole else "index entries"
     needed = _needed_words(reason, counts["rows"], sums=facts.parts.sums)
     reads = f"reads {read:,.0f} {what} of {table.name} for {needed}"
-    return IncidentFinding(
-        kind=reason.kind,
-        said=f"{text}: {reads}",
-        cost=f"{compact_ms(counts['ms'])} ms a call{_lately(counts)}, {calls_words(counts)}"
-        f"{f', one of {alike} statements that differ in the length of lists' * (alike > 1)}; "
-        + cost_words(lost_s, evidence).replace(" lost", ""),
-        lost_s=lost_s,
-        share_ratio=share,
+    calls = f"{compact_ms(counts['ms'])} ms a call{_lately(counts)}"
+    calls += f", {statements.calls_words(counts)}"
+    if alike_count > 1:
+        calls += f", one of {alike_count} statements that differ in the length of lists"
+    finding = statement.finding(
+        reason.kind,
+        reads,
+        table.step(reason.next_step),
+        answer=f"it {reads}",
+        about_calls=calls,
         lines=(reason.why,),
-        next_step=table.step(reason.next_step),
-        answer=f"{short_text(text)} takes {percent(share)} of DB time: it {reads}",
-        evidence={
-            "query_id": str(query),
-            "table": f"{table.schema}.{table.table}",
-            "columns": [reason.column],
-            "rows_read": read,
-            "rows_needed": None if is_unknown else reason.needed_count,
-            "ms_per_call": counts["ms"],
-            "calls": counts["calls"],
-            "index": reason.index,
-        },
+        table=f"{table.schema}.{table.table}",
+        columns=[reason.column],
+        rows_read=read,
+        rows_needed=None if is_unknown else reason.needed_count,
+        ms_per_call=counts["ms"],
+        calls=counts["calls"],
+        index=reason.index,
     )
+    return replace(finding, said=f"{statement.text or f'query {statement.query_id}'}: {reads}")
 
 
 def _needed_words(reason: WholeReason, rows: float, *, sums: bool) -> str:
@@ -389,8 +276,8 @@ def _rows_left(
             for column in other.columns
             if column.expected_ratio and not column.condition.is_join
         ]
-        size, _ = size_of(evidence, other)
-        if other is not table and grown_of(evidence, other, "seq_rows") < size:
+        size, _ = statements.size_of(evidence, other)
+        if other is not table and statements.grown_of(evidence, other, "seq_rows") < size:
             # Its rows came by an index.
             left.append(_entries_of(evidence, other) / counts["calls"])
     return min(left, default=None)
@@ -493,75 +380,9 @@ def _why(
     )
 
 
-def seen_of(evidence: IncidentEvidence, table: TableFacts) -> list[SeenRows]:
-    """Return what was seen of a table, or of its partitions."""
-    seen = evidence.seen("tables")
-    names = table.parts or ((table.schema, table.table),)
-    return [seen[name] for name in names if name in seen]
-
-
-def grown_of(evidence: IncidentEvidence, table: TableFacts, column: str) -> float:
-    """Return by how much a counter of a table grew."""
-    return sum(seen.grown(column) for seen in seen_of(evidence, table))
-
-
-def is_mostly_dead(seen: Sequence[SeenRows]) -> bool:
+def _is_mostly_dead(seen: Sequence[SeenRows]) -> bool:
     """Return whether dead rows are the reason for which reading a table takes long."""
     dead, live = (
         sum(number(rows.last, name) for rows in seen) for name in ("rows_dead", "rows_live")
     )
     return dead >= max(_DEAD_MIN, _DEAD_TIMES * live)
-
-
-def triggers_of(facts: StatementFacts | None) -> str:
-    """Return "trigger a of t" for the triggers of the table that a statement changes, or ""."""
-    table = facts.written if facts else None
-    if table is None or not table.triggers:
-        return ""
-    names = "triggers" if len(table.triggers) > 1 else "trigger"
-    return f"{names} {', '.join(table.triggers)} of {table.name}"
-
-
-def size_of(evidence: IncidentEvidence, table: TableFacts) -> tuple[float, float]:
-    """Return rows and pages; the statistics views know rows before the first ANALYZE."""
-    seen = seen_of(evidence, table)
-    live = sum(number(rows.last, "rows_live") for rows in seen)
-    return max(live, table.rows_count, 0.0), float(table.pages_count)
-
-
-def calls_words(counts: Mapping[str, float]) -> str:
-    """Return "51 calls/s", or "3 calls in 20 s" of rare ones."""
-    rate = counts["calls"] / max(counts["counted_s"], 1e-9)
-    if rate >= 1:
-        return f"{plain(rate, 2)} calls/s"
-    return f"{counts['calls']:,.0f} calls in {seconds(round(counts['counted_s']))}"
-
-
-def short_text(text: str) -> str:
-    """Return a statement, cut to the width of a line."""
-    return text if len(text) <= _TEXT_WIDTH else text[: _TEXT_WIDTH - 1] + "…"
-
-
-def senders_of(evidence: IncidentEvidence, query: str) -> Iterator[str]:
-    """Yield who sends a statement, those with most sessions first."""
-    names = [
-        f"{application or 'a session without a name'} (role {role})"
-        for application, role in _senders(evidence, query)
-    ]
-    if names:
-        more = f" and {counted(len(names) - 2, 'other application')}" if len(names) > 2 else ""
-        yield f"sent by {' and '.join(names[:2])}" + more
-
-
-def sender_of(evidence: IncidentEvidence, query: int) -> tuple[str, str] | None:
-    """Return the application and role from which most sessions send a statement, if known."""
-    return next(iter(_senders(evidence, str(query))), None)
-
-
-def _senders(evidence: IncidentEvidence, query: str) -> list[tuple[str, str]]:
-    seen = [
-        (number(rows.last, "count"), application, role)
-        for (query_id, application, role), rows in evidence.seen("senders").items()
-        if str(query_id) == query
-    ]
-    return [(application, role) for _, application, role in sorted(seen, reverse=True)]

@@ -11,12 +11,7 @@ from pgdyno.analysis.wait_events import canonical_event
 from pgdyno.features.watch.incident.evidence import IncidentEvidence
 from pgdyno.features.watch.incident.finding import Danger, IncidentFinding
 from pgdyno.features.watch.incident.holding_rules import oldest_holder
-from pgdyno.features.watch.incident.lock_rules import cost_words
-from pgdyno.features.watch.incident.statement_rules import (
-    KnownStatements,
-    counts_of,
-    short_text,
-)
+from pgdyno.features.watch.incident.known_statements import KnownStatements, counts_of, short_text
 from pgdyno.quantities import compact_ms, percent
 
 READS = "waits for reads"
@@ -209,7 +204,7 @@ def _finding(
     if (counts_of(evidence, query) or {}).get("ms", unknown_ms) > meaning.call_ms:
         return None
     said = f"{meaning.said} ({', '.join(sorted(events))})"
-    cost = cost_words(lost_s, evidence)
+    cost = evidence.cost_words(lost_s)
     if meaning.flush_ms:
         made = max(evidence.tally.total.transactions, 1)
         cost += f"; {compact_ms(_flush_ms(evidence, lost_s))} ms in each flush"
@@ -271,7 +266,6 @@ def _made(
         said=said,
         cost=cost,
         lost_s=lost_s,
-        share_ratio=share,
         lines=tuple(line for line in lines if line),
         next_step=meaning.step,
         danger=meaning.danger,
