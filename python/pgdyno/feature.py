@@ -9,7 +9,7 @@ nothing. Without the folder `features/` the core works alone.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -135,9 +135,19 @@ class Feature:
 
     def part(self, slot: str) -> Any:
         """Return what the feature puts into a slot."""
-        module, _, name = self.parts[slot].partition(":")
-        holder = self.module(module)
-        return getattr(holder, name) if name else holder
+        return _loaded(f"{self.package}.{self.parts[slot]}")
+
+
+def _loaded(target: str) -> Any:
+    """Return what "package.module:NAME" names; without a name, the module."""
+    module, _, name = target.partition(":")
+    holder = import_module(module)
+    return getattr(holder, name) if name else holder
+
+
+def at_first_call(target: str) -> Callable[..., Any]:
+    """Return a function that imports "package.module:FUNCTION" when it is called."""
+    return lambda *given, **named: _loaded(target)(*given, **named)
 
 
 @cache
@@ -241,8 +251,7 @@ class FeatureTable(MutableMapping[str, T]):
     def __getitem__(self, key: str) -> T:
         value = self._lines[key]
         if isinstance(value, str):
-            module, _, name = value.partition(":")
-            value = self._lines[key] = getattr(import_module(module), name)
+            value = self._lines[key] = _loaded(value)
         loaded: T = value
         return loaded
 

@@ -52,7 +52,7 @@ _CRASH_COLUMNS = (
 )
 
 
-def crash_blocks(document: Document) -> BlockAnswer:
+def crash_blocks(document: Document, _folder: object = None) -> BlockAnswer:
     """Return the answer; every form of it is drawn from these blocks."""
     return BlockAnswer(
         head_of_document("crash", document),

@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
+from pgdyno.feature import at_first_call
 from pgdyno.report.result_kind import ResultKind
-from pgdyno.store.folder import ExperimentFolder
 
-if TYPE_CHECKING:
-    from pgdyno.report.blocks import BlockAnswer
-
-
-def _document(folder: ExperimentFolder) -> dict[str, Any]:
-    from pgdyno.features.crash.document import document_again
-
-    return document_again(folder)
-
-
-def _blocks(document: Mapping[str, Any], _folder: ExperimentFolder | None) -> BlockAnswer:
-    from pgdyno.features.crash.blocks import crash_blocks
-
-    return crash_blocks(document)
-
-
-CRASHES = ResultKind(_document, _blocks, ("crash", "crashes"))
+CRASHES = ResultKind(
+    at_first_call("pgdyno.features.crash.document:document_again"),
+    at_first_call("pgdyno.features.crash.blocks:crash_blocks"),
+    ("crash", "crashes"),
+)

@@ -9,17 +9,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from pgdyno.clock import ClockPair, monotonic_ns
+from pgdyno.engine import job
 from pgdyno.engine.commit_journal import Fate, read_commit_journal
-from pgdyno.engine.job import (
-    BuiltinScript,
-    ClockPairModel,
-    ClosedLoop,
-    Connect,
-    Job,
-    LoadWork,
-    MeasureDuration,
-    ScriptSource,
-)
 from pgdyno.engine.records import Phase, Record
 from pgdyno.engine.stream import EngineOutcome, EngineRun
 from pgdyno.errors import EngineError, PgdynoError, ServerError
@@ -204,24 +195,24 @@ def _job(
     journal: Path,
     *,
     outlasts_crashes: bool,
-) -> Job:
+) -> job.Job:
     """Return the job of the engine: the ledger program, until it is stopped."""
     clients, clock = bench.request.clients, bench.clock
-    work = LoadWork(
+    work = job.LoadWork(
         threads=threads_for(clients, None),
         seed=planned.seed,
         protocol="prepared",
-        scripts=(ScriptSource(name="ledger", source=BuiltinScript(builtin="ledger")),),
-        arrivals=ClosedLoop(clients=clients),
-        connect=Connect(timeout_ns=_CONNECT_NS, outlasts_crashes=outlasts_crashes),
+        scripts=(job.ScriptSource(name="ledger", source=job.BuiltinScript(builtin="ledger")),),
+        arrivals=job.ClosedLoop(clients=clients),
+        connect=job.Connect(timeout_ns=_CONNECT_NS, outlasts_crashes=outlasts_crashes),
         warm_ns=0,
-        measure=MeasureDuration(duration_ns=_LONGEST_NS),
+        measure=job.MeasureDuration(duration_ns=_LONGEST_NS),
         drain_ns=_DRAIN_NS,
         journal=str(journal),
     )
-    pair = ClockPairModel(monotonic_ns=clock.monotonic_ns, unix_ns=clock.unix_ns)
+    pair = job.ClockPairModel(monotonic_ns=clock.monotonic_ns, unix_ns=clock.unix_ns)
     to = engine_target(target, "pgdyno/crash/load", follows=outlasts_crashes)
-    return Job(clock=pair, target=to, work=work)
+    return job.Job(clock=pair, target=to, work=work)
 
 
 def connected(

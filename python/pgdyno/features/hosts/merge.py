@@ -11,30 +11,18 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pgdyno.engine.records import (
-    Connecting,
-    Failure,
-    Hello,
-    HistogramRecord,
-    Interval,
-    Phase,
-    PhaseName,
-    Record,
-    Summary,
-    TimeDistribution,
-    Warning_,
-)
+from pgdyno.engine import records
 from pgdyno.features.hosts.merge_summary import added, merged_distributions, of_lost_host, whole
 
-_PHASES: tuple[PhaseName, ...] = ("connect", "prepare", "warm", "measure", "drain")
+_PHASES: tuple[records.PhaseName, ...] = ("connect", "prepare", "warm", "measure", "drain")
 
 
 @dataclass(slots=True)
 class Tick:
     """One interval of a host, with the histograms that followed it."""
 
-    interval: Interval
-    histograms: list[HistogramRecord] = field(default_factory=list)
+    interval: records.Interval
+    histograms: list[records.HistogramRecord] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -51,14 +39,14 @@ class Stream:
     ticks: deque[Tick] = field(default_factory=deque)
     is_open: bool = False
     is_over: bool = False
-    last: Interval | None = None
-    connecting: Connecting | None = None
-    summary: Summary | None = None
-    measured: list[Interval] = field(default_factory=list)
-    histograms: list[TimeDistribution] = field(default_factory=list)
+    last: records.Interval | None = None
+    connecting: records.Connecting | None = None
+    summary: records.Summary | None = None
+    measured: list[records.Interval] = field(default_factory=list)
+    histograms: list[records.TimeDistribution] = field(default_factory=list)
     histograms_max: int = 30
 
-    def keep(self, record: HistogramRecord) -> None:
+    def keep(self, record: records.HistogramRecord) -> None:
         """Keep a histogram of the measured phase; many are added up from time to time."""
         self.histograms.append(record)
         if len(self.histograms) > self.histograms_max:
@@ -83,47 +71,47 @@ class Merge:
         self.streams = [Stream(name) for name in names]
         self._phase = 0
         self._has_begun = False
-        self._hello: Hello | None = None
+        self._hello: records.Hello | None = None
         self._said: set[tuple[str, str]] = set()
 
-    def add(self, place: int, record: Record) -> Iterator[Record]:
+    def add(self, place: int, record: records.Record) -> Iterator[records.Record]:
         """Take one record of a host; yield what is complete now."""
         stream = self.streams[place]
-        if isinstance(record, Hello):
+        if isinstance(record, records.Hello):
             if self._hello is None:
                 self._hello = record
                 yield record
-        elif isinstance(record, HistogramRecord):
+        elif isinstance(record, records.HistogramRecord):
             if stream.ticks:
                 stream.ticks[-1].histograms.append(record)
             if record.phase == "measure":
                 stream.keep(record)
-        elif isinstance(record, Interval):
+        elif isinstance(record, records.Interval):
             stream.ticks.append(Tick(record))
             stream.is_open = True
             if record.phase == "measure":
                 stream.measured = [added(stream.measured, record)]
-        elif isinstance(record, Phase):
+        elif isinstance(record, records.Phase):
             self._follow_phase(stream, record)
-        elif isinstance(record, Connecting):
+        elif isinstance(record, records.Connecting):
             stream.connecting = record
             yield self._connecting(record)
-        elif isinstance(record, Warning_ | Failure):
+        elif isinstance(record, records.Warning_ | records.Failure):
             if (record.message, record.kind) not in self._said:
                 self._said.add((record.message, record.kind))
                 words = f"load host {stream.name}: {record.message}"
                 yield record.model_copy(update={"message": words})
-        elif isinstance(record, Summary):
+        elif isinstance(record, records.Summary):
             stream.summary, stream.is_over, stream.is_open = record, True, False
         yield from self._complete()
 
-    def lose(self, place: int) -> Iterator[Record]:
+    def lose(self, place: int) -> Iterator[records.Record]:
         """Take note that a host is lost; yield what is complete without it."""
         self.streams[place].is_over = True
         self.streams[place].is_open = False
         yield from self._complete()
 
-    def summary(self) -> Summary | None:
+    def summary(self) -> records.Summary | None:
         """Return the summary of the whole load; None if no host has part."""
         known = [stream.summary for stream in self.streams if stream.summary is not None]
         if not known:
@@ -139,7 +127,7 @@ class Merge:
         ]
         return whole([*known, *lost])
 
-    def _follow_phase(self, stream: Stream, record: Phase) -> None:
+    def _follow_phase(self, stream: Stream, record: records.Phase) -> None:
         phase = _PHASES.index(record.phase)
         stream.is_open = False
         if record.event == "begin":
@@ -148,7 +136,7 @@ class Merge:
         else:
             stream.ends_ns[phase] = record.time_ns
 
-    def _connecting(self, record: Connecting) -> Connecting:
+    def _connecting(self, record: records.Connecting) -> records.Connecting:
         known = [stream.connecting for stream in self.streams if stream.connecting is not None]
         made_count = sum(part.made_count for part in known)
         wanted_count = sum(part.wanted_count for part in known)
@@ -156,7 +144,7 @@ class Merge:
             update={"made_count": made_count, "wanted_count": max(wanted_count, made_count)}
         )
 
-    def _complete(self) -> Iterator[Record]:
+    def _complete(self) -> Iterator[records.Record]:
         while self._phase < len(_PHASES):
             phase = self._phase
             ready = [stream for stream in self.streams if stream.has_tick(phase)]
@@ -165,17 +153,17 @@ class Merge:
             begins_ns = [s.begins_ns[phase] for s in self.streams if phase in s.begins_ns]
             if begins_ns and not self._has_begun:
                 self._has_begun = True
-                yield Phase(time_ns=min(begins_ns), phase=_PHASES[phase], event="begin")
+                yield records.Phase(time_ns=min(begins_ns), phase=_PHASES[phase], event="begin")
             if ready:
                 yield from self._tick(ready)
                 continue
             # A host that has left the phase without an end is lost.
             ends_ns = [s.ends_ns[phase] for s in self.streams if phase in s.ends_ns]
             if self._has_begun and ends_ns:
-                yield Phase(time_ns=max(ends_ns), phase=_PHASES[phase], event="end")
+                yield records.Phase(time_ns=max(ends_ns), phase=_PHASES[phase], event="end")
             self._phase, self._has_begun = phase + 1, False
 
-    def _tick(self, ready: Iterable[Stream]) -> Iterator[Record]:
+    def _tick(self, ready: Iterable[Stream]) -> Iterator[records.Record]:
         """Yield one interval of all hosts. One without it has its last levels."""
         ticks = []
         for stream in ready:
@@ -198,7 +186,7 @@ class Merge:
         for name in dict.fromkeys(histogram.phase for histogram in known):
             own = [histogram for histogram in known if histogram.phase == name]
             for distribution in merged_distributions(own):
-                yield HistogramRecord(
+                yield records.HistogramRecord(
                     **distribution.model_dump(),
                     time_ns=total.time_ns,
                     interval_ns=max(histogram.interval_ns for histogram in own),

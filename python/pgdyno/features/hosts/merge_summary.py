@@ -8,23 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from pgdyno.engine.records import (
-    ClientTimes,
-    ConnectionFacts,
-    Counts,
-    EngineUsage,
-    FailedStatement,
-    Gap,
-    HostFacts,
-    IdleFacts,
-    Interval,
-    PhaseSpan,
-    RoundTripProbes,
-    ScriptCounts,
-    Summary,
-    TimeDistribution,
-    TrafficFacts,
-)
+from pgdyno.engine import records
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -54,7 +38,7 @@ def _sum(values: Sequence[Any]) -> Any:
     return first if isinstance(first, str) else sum(values)
 
 
-def added(sum_so_far: Sequence[Interval], interval: Interval) -> Interval:
+def added(sum_so_far: Sequence[records.Interval], interval: records.Interval) -> records.Interval:
     """Return an interval with the events of both, at the time of the later part."""
     if not sum_so_far:
         return interval
@@ -71,22 +55,24 @@ def added(sum_so_far: Sequence[Interval], interval: Interval) -> Interval:
     )
 
 
-def merged_distributions(known: Iterable[TimeDistribution]) -> list[TimeDistribution]:
+def merged_distributions(
+    known: Iterable[records.TimeDistribution],
+) -> list[records.TimeDistribution]:
     """Return one distribution for each duration, script and statement: the buckets add up."""
-    groups: dict[tuple[Any, ...], list[TimeDistribution]] = {}
+    groups: dict[tuple[Any, ...], list[records.TimeDistribution]] = {}
     for part in known:
         groups.setdefault((part.measured, part.script, part.statement), []).append(part)
     return [_merged(group) for group in groups.values()]
 
 
-def _merged(group: Sequence[TimeDistribution]) -> TimeDistribution:
+def _merged(group: Sequence[records.TimeDistribution]) -> records.TimeDistribution:
     buckets: dict[int, int] = {}
     for part in group:
         for bucket, count in part.buckets:
             buckets[bucket] = buckets.get(bucket, 0) + count
     filled = [part for part in group if part.count] or [group[0]]
     same = {name: getattr(group[0], name) for name in ("measured", "script", "statement")}
-    return TimeDistribution(
+    return records.TimeDistribution(
         **same,
         count=sum(part.count for part in group),
         sum_ns=sum(part.sum_ns for part in group),
@@ -97,8 +83,8 @@ def _merged(group: Sequence[TimeDistribution]) -> TimeDistribution:
 
 
 def of_lost_host(
-    measured: Interval, distributions: Sequence[TimeDistribution], script_count: int
-) -> Summary:
+    measured: records.Interval, distributions: Sequence[records.TimeDistribution], script_count: int
+) -> records.Summary:
     """Return what is known of a host that was lost in the measured phase, as a summary."""
     counts = measured.counts
     started = counts.completed + counts.failed + measured.in_flight
@@ -110,29 +96,31 @@ def of_lost_host(
         }
     )
     completed = (*measured.completed_by_script, *[0] * script_count)[:script_count]
-    return Summary(
+    return records.Summary(
         time_ns=measured.time_ns,
         ending="aborted",
         phases=(),
         counts=counts,
         transactions_committed_all_phases=counts.completed,
         scripts=tuple(
-            ScriptCounts(
-                counts=Counts(scheduled=count, started=count, completed=count), failures={}
+            records.ScriptCounts(
+                counts=records.Counts(scheduled=count, started=count, completed=count), failures={}
             )
             for count in completed
         ),
         failures={},
         distributions=tuple(distributions),
         unfinished_ages_ns=(),
-        clients=ClientTimes(),
-        connections=ConnectionFacts(lost_count=0, reconnect_count=0),
-        traffic=TrafficFacts(round_trips=0, bytes_sent=0, bytes_received=0),
-        engine=EngineUsage(cpu_user_ns=0, cpu_system_ns=0, resident_bytes_max=0, threads=()),
+        clients=records.ClientTimes(),
+        connections=records.ConnectionFacts(lost_count=0, reconnect_count=0),
+        traffic=records.TrafficFacts(round_trips=0, bytes_sent=0, bytes_received=0),
+        engine=records.EngineUsage(
+            cpu_user_ns=0, cpu_system_ns=0, resident_bytes_max=0, threads=()
+        ),
     )
 
 
-def whole(known: Sequence[Summary]) -> Summary:
+def whole(known: Sequence[records.Summary]) -> records.Summary:
     """Return the summary of a load from those of its hosts; at least part.
 
     Limits: the fairness over the clients of several hosts is unknown; the longest gap is one that
@@ -165,7 +153,7 @@ def whole(known: Sequence[Summary]) -> Summary:
     )
 
 
-def _spans(known: Sequence[Summary]) -> tuple[PhaseSpan, ...]:
+def _spans(known: Sequence[records.Summary]) -> tuple[records.PhaseSpan, ...]:
     """Return each phase from its first begin to its last end on any host."""
     names = dict.fromkeys(span.phase for part in known for span in part.phases)
     spans = []
@@ -173,22 +161,22 @@ def _spans(known: Sequence[Summary]) -> tuple[PhaseSpan, ...]:
         own = [span for part in known for span in part.phases if span.phase == name]
         began_ns = min(span.began_ns for span in own)
         spans.append(
-            PhaseSpan(phase=name, began_ns=began_ns, ended_ns=max(s.ended_ns for s in own))
+            records.PhaseSpan(phase=name, began_ns=began_ns, ended_ns=max(s.ended_ns for s in own))
         )
     return tuple(spans)
 
 
-def _gap(known: Sequence[Summary]) -> Gap | None:
+def _gap(known: Sequence[records.Summary]) -> records.Gap | None:
     gaps = [part.longest_gap for part in known]
     present = [gap for gap in gaps if gap is not None]
     if not present or len(present) < len(gaps):
         return None
     began_ns = max(gap.began_ns for gap in present)
     ended_ns = min(gap.ended_ns for gap in present)
-    return Gap(began_ns=began_ns, ended_ns=ended_ns) if began_ns < ended_ns else None
+    return records.Gap(began_ns=began_ns, ended_ns=ended_ns) if began_ns < ended_ns else None
 
 
-def _known_sums(present: Sequence[ClientTimes]) -> dict[str, int | None]:
+def _known_sums(present: Sequence[records.ClientTimes]) -> dict[str, int | None]:
     """Return times that only some engines can tell, of the hosts that told their end."""
     names = ("between_transactions_ns", "think_time_ns")
     return {
@@ -197,20 +185,20 @@ def _known_sums(present: Sequence[ClientTimes]) -> dict[str, int | None]:
     }
 
 
-def _served(known: Sequence[HostFacts]) -> tuple[HostFacts, ...]:
+def _served(known: Sequence[records.HostFacts]) -> tuple[records.HostFacts, ...]:
     """Return what each host of the server served, over all load hosts."""
-    by_place: dict[tuple[str, int], list[HostFacts]] = {}
+    by_place: dict[tuple[str, int], list[records.HostFacts]] = {}
     for facts in known:
         by_place.setdefault((facts.host, facts.port), []).append(facts)
     return tuple(summed(group, port=port) for (_, port), group in by_place.items())
 
 
-def _idle(known: Sequence[IdleFacts | None]) -> IdleFacts | None:
+def _idle(known: Sequence[records.IdleFacts | None]) -> records.IdleFacts | None:
     present = [part for part in known if part is not None]
     return summed(present) if present else None
 
 
-def _traffic(known: Sequence[TrafficFacts]) -> TrafficFacts:
+def _traffic(known: Sequence[records.TrafficFacts]) -> records.TrafficFacts:
     waits = [part.round_trip_runnable_ns for part in known]
     present = [value for value in waits if value is not None]
     return summed(
@@ -220,7 +208,7 @@ def _traffic(known: Sequence[TrafficFacts]) -> TrafficFacts:
     )
 
 
-def _probes(known: Sequence[RoundTripProbes]) -> RoundTripProbes | None:
+def _probes(known: Sequence[records.RoundTripProbes]) -> records.RoundTripProbes | None:
     """Return means over the probes of all hosts."""
     count = sum(part.count for part in known)
     if not count:
@@ -231,7 +219,7 @@ def _probes(known: Sequence[RoundTripProbes]) -> RoundTripProbes | None:
 
     has_backend = all(part.backend_runnable_ns is not None for part in known)
     variance = sum((part.error_ns * part.count / count) ** 2 for part in known)
-    return RoundTripProbes(
+    return records.RoundTripProbes(
         count=count,
         round_trip_ns=mean("round_trip_ns"),
         engine_runnable_ns=mean("engine_runnable_ns"),
@@ -240,9 +228,9 @@ def _probes(known: Sequence[RoundTripProbes]) -> RoundTripProbes | None:
     )
 
 
-def _failed(known: Sequence[Summary]) -> tuple[FailedStatement, ...]:
+def _failed(known: Sequence[records.Summary]) -> tuple[records.FailedStatement, ...]:
     """Return the failures of all parts: of each kind the sum, with the first message."""
-    kinds: dict[tuple[object, ...], FailedStatement] = {}
+    kinds: dict[tuple[object, ...], records.FailedStatement] = {}
     for failed in (failed for part in known for failed in part.failed_statements or ()):
         kind = failed.script, failed.line, failed.code
         before = kinds.get(kind)

@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pgdyno.feature import at_first_call
 
-if TYPE_CHECKING:
-    from pgdyno.spec.translation import Translated
-
-
-def _from_benchmarksql(text: str, name: str, *, is_scratch: bool) -> Translated:
-    from pgdyno.features.tpcc.benchmarksql import from_benchmarksql
-
-    return from_benchmarksql(text, name, is_scratch=is_scratch)
-
-
-def _from_hammerdb(text: str, name: str, *, is_scratch: bool) -> Translated:
-    from pgdyno.features.tpcc.hammerdb import from_hammerdb
-
-    return from_hammerdb(text, name, is_scratch=is_scratch)
-
-
-TOOLS = {"from-benchmarksql": _from_benchmarksql, "from-hammerdb": _from_hammerdb}
+TOOLS = {
+    "from-benchmarksql": at_first_call("pgdyno.features.tpcc.benchmarksql:from_benchmarksql"),
+    "from-hammerdb": at_first_call("pgdyno.features.tpcc.hammerdb:from_hammerdb"),
+}

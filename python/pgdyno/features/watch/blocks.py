@@ -7,25 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from pgdyno.features.watch import charts
+from pgdyno.features.watch import charts, words
 from pgdyno.features.watch.change_blocks import changes_section
 from pgdyno.features.watch.incident.finding import clock_text
-from pgdyno.features.watch.panels import WatchFindings
-from pgdyno.features.watch.words import (
-    WORKERS_COUNTED,
-    by_waiters,
-    call_words,
-    cost_words,
-    estimate_in,
-    how_words,
-    is_seen_enough,
-    number_text,
-    peak_words,
-    sessions_words,
-    share_words,
-    wait_words,
-    why_sampled_words,
-)
+from pgdyno.features.watch.panels import WatchFindings, watch_findings
 from pgdyno.quantities import count, format_bytes, percent, short
 from pgdyno.report.block_charts import ListBlock, ListItem, TimeCharts, figure_text
 from pgdyno.report.blocks import (
@@ -40,6 +25,7 @@ from pgdyno.report.blocks import (
 )
 from pgdyno.report.numbers import estimate_text, interval_text, value_text
 from pgdyno.report.telemetry_blocks import doctor_section, fact_table, time_section
+from pgdyno.store.folder import ExperimentFolder
 
 _SHOWN = 5
 # With a few findings; more of them need the room for themselves.
@@ -62,6 +48,11 @@ _WAIT_COLUMNS = (
 _SETTING_COLUMNS = (TableColumn("setting"), TableColumn("value", is_name=True, is_wide=True))
 
 Document = Mapping[str, Any]
+
+
+def stored_blocks(document: Document, folder: ExperimentFolder | None) -> BlockAnswer:
+    """Return the answer from a document; with its folder, also the charts of the samples."""
+    return watch_blocks(WatchFindings(document) if folder is None else watch_findings(folder))
 
 
 def watch_blocks(findings: WatchFindings) -> BlockAnswer:
@@ -130,22 +121,22 @@ def _ended_ns(document: Document) -> int:
 
 def _tiles(document: Document) -> Iterator[Tile]:
     sessions, hits = document["sessions_at_work"], document["hit_ratio"]
-    wal, mean = document["wal_bytes_per_second"], estimate_in(sessions, "mean")
+    wal, mean = document["wal_bytes_per_second"], words.estimate_in(sessions, "mean")
     ends = f"{interval_text(mean)}, " if mean is not None and mean.has_interval else ""
     at_work = "not measured" if mean is None else short(mean.value)
-    how = peak_words(sessions) if mean is None else f"{ends}{how_words(sessions)[2:]}"
+    how = words.peak_words(sessions) if mean is None else f"{ends}{words.how_words(sessions)[2:]}"
     wal_mb, hit_percent = (None if wal is None else wal / 1e6, None if hits is None else 100 * hits)
-    made = f"whole server, counted{by_waiters(document)}"
+    made = f"whole server, counted{words.by_waiters(document)}"
     if document.get("tps_counts_parallel_workers"):
-        made = f"whole server, at most: {WORKERS_COUNTED}"
+        made = f"whole server, at most: {words.WORKERS_COUNTED}"
     for quantity, label, value, unit, range_text in (
-        ("tps", "transactions", number_text(document["tps"]), "tps", made),
+        ("tps", "transactions", words.number_text(document["tps"]), "tps", made),
         ("sessions_at_work.mean", "active sessions", at_work, "", how),
-        ("wal_bytes_per_second", "WAL", number_text(wal_mb), "MB/s", "generated"),
+        ("wal_bytes_per_second", "WAL", words.number_text(wal_mb), "MB/s", "generated"),
         (
             "hit_ratio",
             "found in shared_buffers",
-            number_text(hit_percent),
+            words.number_text(hit_percent),
             "%",
             "of requested blocks",
         ),
@@ -160,7 +151,9 @@ def _lines(document: Document) -> Iterator[LabelledLine]:
     seen = f"{document['seconds_seen']:,.0f} of {document['seconds_asked']:,.0f} s observed"
     began = f"{document['began_utc'][:16].replace('T', ' ')} UTC"
     yield LabelledLine("began", began, level="full")
-    yield LabelledLine("done", "; ".join(filter(None, (seen, cost_words(document["cost"]), size))))
+    yield LabelledLine(
+        "done", "; ".join(filter(None, (seen, words.cost_words(document["cost"]), size)))
+    )
     if document["gap_count"]:
         lengths = [f"{gap['seconds']:.0f} s" for gap in document["gaps"][:_SHOWN]]
         more = ", ..." if document["gap_count"] > len(lengths) else ""
@@ -169,8 +162,8 @@ def _lines(document: Document) -> Iterator[LabelledLine]:
         left_out = f"{resets} of the statistics: the samples at that time are left out"
         yield LabelledLine("resets", left_out)
     for change in document.get("settings_changed", ()):
-        words = f"{change['name']}: {change['before']} -> {change['after']}"
-        yield LabelledLine("changed", words, "bad")
+        said = f"{change['name']}: {change['before']} -> {change['after']}"
+        yield LabelledLine("changed", said, "bad")
 
 
 def _where(document: Document) -> Iterator[Block]:
@@ -178,11 +171,11 @@ def _where(document: Document) -> Iterator[Block]:
     sessions, statements, waits = (
         document[name] for name in ("sessions_at_work", "statements", "waits")
     )
-    seen = f"{sessions_words(sessions)}; {peak_words(sessions)}"
+    seen = f"{words.sessions_words(sessions)}; {words.peak_words(sessions)}"
     blocks: list[Block] = []
     if document["tps"] is not None:
-        words = seen if sessions["samples"] else "not visible to this role (pgdyno doctor)"
-        blocks = [LabelledLine("sessions", words), *_counted(document)]
+        said = seen if sessions["samples"] else "not visible to this role (pgdyno doctor)"
+        blocks = [LabelledLine("sessions", said), *_counted(document)]
     if not statements and not waits:
         yield from blocks
         return
@@ -202,7 +195,7 @@ def _where(document: Document) -> Iterator[Block]:
     )
     # Without query ids, only wait events tell sessions apart.
     # A few sightings have an upper end alone, with which the shares would sum to more than all.
-    shown = min(shown, sum(map(is_seen_enough, statements))) if statements else shown
+    shown = min(shown, sum(map(words.is_seen_enough, statements))) if statements else shown
     has_texts = shown > 0 and any(statement["text"] for statement in statements)
     others = tuple(_others(statements, shown))
     for title, columns, rows, rest, is_in_text in (
@@ -213,7 +206,7 @@ def _where(document: Document) -> Iterator[Block]:
             shown_count = shown * is_in_text
             table = TableBlock(title, columns, rows, short_row_count=shown_count, short_rest=rest)
             blocks.append(table)
-    why = why_sampled_words(sessions)
+    why = words.why_sampled_words(sessions)
     lead = (
         f"DB time is the time in which sessions are active: {seen}.{why} pg_stat_activity, sampled"
         " at random intervals, splits it by statement and wait event. Shares refer to DB time."
@@ -227,11 +220,11 @@ def _statement(place: int, statement: Document) -> tuple[str, ...]:
     text = statement["text"] or f"query id {statement['query_id']}"
     calls = "not counted" if statement["calls"] is None else count(statement["calls"])
     return (
-        figure_text(share_words(statement), f"{at}.share_ratio"),
+        figure_text(words.share_words(statement), f"{at}.share_ratio"),
         text,
         figure_text(calls, f"{at}.calls"),
-        figure_text(call_words(statement), f"{at}.db_ms_per_call"),
-        wait_words(statement),
+        figure_text(words.call_words(statement), f"{at}.db_ms_per_call"),
+        words.wait_words(statement),
     )
 
 
@@ -245,19 +238,21 @@ def _others(statements: Sequence[Document], shown_count: int) -> Iterator[tuple[
 def _counted(document: Document) -> Iterator[LabelledLine]:
     """Yield the counters of the tiles in words."""
     wal, hits = document["wal_bytes_per_second"] or 0.0, document["hit_ratio"]
-    rest = f"WAL {number_text(wal / 1e6)} MB/s"
+    rest = f"WAL {words.number_text(wal / 1e6)} MB/s"
     if hits is not None:
         rest += f", {percent(hits)} of blocks found in shared_buffers"
-    tps = f"{number_text(document['tps'])} tps on the whole server{by_waiters(document)}"
+    tps = (
+        f"{words.number_text(document['tps'])} tps on the whole server{words.by_waiters(document)}"
+    )
     tps += " (a statement outside of BEGIN is one, too)" * (not document.get("findings"))
     if document.get("tps_counts_parallel_workers"):
-        yield LabelledLine("commits", f"at most {tps}: {WORKERS_COUNTED}")
+        yield LabelledLine("commits", f"at most {tps}: {words.WORKERS_COUNTED}")
         yield LabelledLine("counted", rest)
     else:
         yield LabelledLine("counted", f"{tps}, {rest}")
 
 
 def _sessions(part: Document) -> str:
-    sessions = estimate_in(part, "sessions")
+    sessions = words.estimate_in(part, "sessions")
     assert sessions is not None, "every wait event has its sessions"
     return estimate_text(sessions) if sessions.has_interval else value_text(sessions)
