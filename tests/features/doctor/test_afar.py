@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from tests.fixtures import needs
@@ -69,9 +68,7 @@ def test_every_check_of_a_server_elsewhere_is_judged_or_its_reason_is_listed(
 ) -> None:
     # As through a tunnel: the backend's process is not among this host's.
     monkeypatch.setattr("pgdyno.features.doctor.examine.is_backend_here", lambda *_: False)
-    examination = examine(
-        Subject(target=pg15.target, folder=Path("/var/tmp"), host_command=("sh",))
-    )
+    examination = examine(Subject(target=pg15.target, host_command=("sh",)))
     unjudged = {
         name for source in examination.as_document()["not_measurable"] for name in source["checks"]
     }

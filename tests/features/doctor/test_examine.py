@@ -25,7 +25,7 @@ NOWHERE = Path("/var/tmp")
 
 
 def of(target: Target | None, **given: object) -> Examination:
-    return examine(Subject(target=target, folder=NOWHERE, **given))  # type: ignore[arg-type]
+    return examine(Subject(target=target, **given))  # type: ignore[arg-type]
 
 
 def verdicts(examination: Examination) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from tests.fixtures.clusters import Make, connection, run_sql
@@ -18,7 +17,7 @@ from pgdyno.server.target import Target
 
 
 def of(target: Target) -> Examination:
-    return examine(Subject(target=target, folder=Path("/var/tmp")))
+    return examine(Subject(target=target))
 
 
 def failures(examination: Examination) -> dict[str, str]:

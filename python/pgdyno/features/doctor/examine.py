@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from pgdyno.observe.device.health import Health, HealthUnknown, read_health
 from pgdyno.process import signals
 from pgdyno.quantities import format_bytes
 from pgdyno.server.find import embedded, installed
+from pgdyno.server.scratch.placement import LAST_PLACE
 from pgdyno.server.server_facts import is_backend_here
 from pgdyno.server.target import Target
 
@@ -48,7 +50,7 @@ def checks() -> tuple[Check, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What to examine. `target` None: only this host, with `folder` as the place of the data.
+    """What to examine. `target` None: only this host, with the place of scratch servers' data.
 
     `peak`: from an earlier watch; a larger present number replaces it. `host_command`: runs a shell
     on the server's host, if this is another host. `looks_count`: how often sessions at work are
@@ -56,7 +58,6 @@ class Subject:
     """
 
     target: Target | None
-    folder: Path
     ram_bytes: int | None = None
     flush_folder: Path | None = None
     peak: PeakActive | None = None
@@ -138,7 +139,8 @@ def examine(asked: Subject) -> Examination:
     if asked.target is None:
         signals.sleep(_WINDOW_S)
         scratch = CheckFacts(scratch=(*installed(), *embedded()))
-        on_host = _on_host(asked, scratch, first, pid=own_pid(), folder=asked.folder)
+        folder = Path(os.environ.get("PGDYNO_DATA") or LAST_PLACE)
+        on_host = _on_host(asked, scratch, first, pid=own_pid(), folder=folder)
         return judged("this host, no server", on_host)
     with read_only(asked.target, asked.verb) as (session, target):
         is_here = target.is_loopback and is_backend_here(session.backend_pid, target)

@@ -6,7 +6,6 @@ import os
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from textwrap import fill
 
 from pgdyno.errors import RefusedError, SpecError
@@ -24,7 +23,6 @@ from pgdyno.quantities import duration_text
 from pgdyno.server.connect import connect
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.find import Binaries
-from pgdyno.server.scratch.placement import LAST_PLACE
 from pgdyno.server.system_settings import not_alterable
 from pgdyno.server.target import Target
 from pgdyno.settings.formula import Machine
@@ -84,8 +82,7 @@ def known_of_scratch(experiment: Experiment, binaries: Binaries) -> Known:
 
 def known_of_own(experiment: Experiment, target: Target) -> Known:
     """Read the user's own server. Raises: RefusedError if nothing can change its settings."""
-    folder = Path(os.environ.get("PGDYNO_DATA") or LAST_PLACE)
-    reviewed = read_live(Subject(target=target, folder=folder, verb="tune"))
+    reviewed = read_live(Subject(target=target, verb="tune"))
     if experiment.server.admin is None and experiment.server.apply_command is None:
         raise RefusedError(
             "tune changes settings of your own server, and no way to change them was named.",

@@ -172,7 +172,6 @@ def _examined(request: WatchRequest) -> Examination:
     # The watch itself sees sessions and other programs for longer: here, one look is enough.
     subject = Subject(
         target=request.target,
-        folder=Path("/"),
         verb="watch",
         host_command=request.host_command,
         looks_count=1,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -20,16 +19,15 @@ if wanted.body(__name__):
     from pgdyno.cli.from_options import host_command_of, say_unused_ways, server_named
     from pgdyno.features.doctor.examination_text import grants_text, text_of
     from pgdyno.features.doctor.examine import Examination, Subject, examine
+    from pgdyno.features.doctor.finding import Verdict
     from pgdyno.features.doctor.peak import peak_seen
     from pgdyno.features.doctor.server_sql import statements
     from pgdyno.features.doctor.session import OLDEST_MAJOR
     from pgdyno.report.short_text import shortened
-    from pgdyno.server.scratch.placement import LAST_PLACE
     from pgdyno.store.experiment import Store
 
 EXIT_CHECK_FAILED = 4
 _FAR = ("ssh", "host_shell")
-_FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}
 
 
 @click.command(
@@ -85,7 +83,6 @@ def command(**given: Any) -> int:
         output.warning(warning.message, warning.hint)
     subject = Subject(
         target=resolved.target if resolved else None,
-        folder=Path(os.environ.get("PGDYNO_DATA") or LAST_PLACE),
         ram_bytes=size_bytes(given["ram"], what="--ram") if given["ram"] else None,
         flush_folder=given["flush"],
         host_command=host_command_of(given),
@@ -135,15 +132,21 @@ def _show(examination: Examination, given: dict[str, Any]) -> int:
     if not given["show_all"]:
         text = shortened(text, "add --all")
     options.write(text, document, given["json_to"])
-    failing = _FAILING.get(given["check"] or "", ())
-    worse = [
-        finding
-        for verdict in failing
-        for finding in examination.findings
-        if finding.verdict == verdict
-    ]
+    return failed_code(given, ((finding.id, finding.verdict) for finding in examination.findings))
+
+
+def failed_code(given: dict[str, Any], verdicts: Iterable[tuple[str, Verdict]]) -> int:
+    """Print the checks that are worse than --check allows; return the exit code.
+
+    Args: verdicts, of each name; the first of a name counts.
+    """
+    failing = {"good": ("bad", "warn"), "warn": ("bad",)}.get(given["check"] or "", ())
+    worst: dict[str, Verdict] = {}
+    for name, verdict in verdicts:
+        worst.setdefault(name, verdict)
+    worse = [(name, v) for verdict in failing for name, v in worst.items() if v == verdict]
     if not worse:
         return 0
-    named = ", ".join(f"{finding.id} ({finding.verdict})" for finding in worse)
+    named = ", ".join(f"{name} ({verdict})" for name, verdict in worse)
     output.note(f"CHECK FAILED {given['check']}: {named}")
     return EXIT_CHECK_FAILED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,9 +23,8 @@ if wanted.body(__name__):
     from pgdyno.cli.from_options import host_command_of, server_named
     from pgdyno.features.doctor.check_facts import CheckFacts
     from pgdyno.features.doctor.examine import Subject, examine
-    from pgdyno.features.doctor.finding import Verdict
     from pgdyno.features.doctor.peak import peak_seen
-    from pgdyno.features.doctor.verbs.doctor import sql_text
+    from pgdyno.features.doctor.verbs.doctor import failed_code, sql_text
     from pgdyno.features.tune.machine import machine_of, machine_text
     from pgdyno.features.tune.review import review
     from pgdyno.features.tune.review_conf import conf_of
@@ -39,12 +37,8 @@ if wanted.body(__name__):
     from pgdyno.features.tune.setting_help import as_new, explained
     from pgdyno.features.tune.statements import CONF_BEGINS
     from pgdyno.server.conninfo import Resolved
-    from pgdyno.server.scratch.placement import LAST_PLACE
     from pgdyno.settings.formula import Machine
     from pgdyno.store.experiment import Store
-
-EXIT_CHECK_FAILED = 4
-_FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}
 
 
 @click.command("settings", cls=Verb, short_help="Explain and check the settings of a server.")
@@ -113,15 +107,7 @@ def command(**given: Any) -> int:
     document = json.dumps(document_of(reviewed_settings), indent=2, ensure_ascii=False)
     options.write(text, document, given["json_to"])
     # The worst verdict of a setting comes first.
-    worse: dict[str, Verdict] = {}
-    for attention in reviewed_settings.attention:
-        if attention.verdict in _FAILING.get(given["check"] or "", ()):
-            worse.setdefault(attention.setting, attention.verdict)
-    if not worse:
-        return 0
-    named = ", ".join(f"{name} ({verdict})" for name, verdict in worse.items())
-    output.note(f"CHECK FAILED {given['check']}: {named}")
-    return EXIT_CHECK_FAILED
+    return failed_code(given, ((a.setting, a.verdict) for a in reviewed_settings.attention))
 
 
 def _refuse_unused(given: dict[str, Any], *, has_server: bool) -> None:
@@ -161,21 +147,20 @@ def _reviewed(given: dict[str, Any], resolved: Resolved | None) -> Reviewed:
     ram_bytes = size_bytes(given["ram"], what="--ram") if given["ram"] else None
     data_bytes = size_bytes(given["size"], what="--size") if given["size"] else None
     known = {"known_cores": given["cores"], "known_bytes": data_bytes}
-    major, folder = int(given["file_version"]), Path(os.environ.get("PGDYNO_DATA") or LAST_PLACE)
+    major = int(given["file_version"])
     facts = CheckFacts(ram_bytes=ram_bytes, **known)
     if given["conf_file"] is not None:
         return read_file(given["conf_file"], major, facts)
     if resolved is None and given["explain"]:  # As a new server has it.
         return as_new(facts, major)
     if resolved is None:
-        seen = examine(Subject(target=None, folder=folder, ram_bytes=ram_bytes, verb="settings"))
+        seen = examine(Subject(target=None, ram_bytes=ram_bytes, verb="settings"))
         return as_new(replace(seen.facts, **known), major)
     for warning in resolved.notes:
         output.warning(warning.message, warning.hint)
     return read_live(
         Subject(
             target=resolved.target,
-            folder=folder,
             ram_bytes=ram_bytes,
             peak=peak_seen(Store.default(given["store"]), resolved.target),
             verb="settings",

@@ -56,7 +56,6 @@ if wanted.body(__name__):
     from pgdyno.server.conninfo import Resolved
     from pgdyno.server.find import find
     from pgdyno.server.scratch.cluster import ScratchCluster, ScratchRequest
-    from pgdyno.server.scratch.placement import LAST_PLACE
     from pgdyno.server.sql_script import run_script
     from pgdyno.spec.designs import CompareDesign
     from pgdyno.spec.experiment import Experiment, Permissions, Scratch, Script, Server, Workload
@@ -280,7 +279,6 @@ def _own(given: dict[str, Any], resolved: Resolved, ram_bytes: int | None) -> It
     reviewed = read_live(
         Subject(
             target=resolved.target,
-            folder=Path(os.environ.get("PGDYNO_DATA") or LAST_PLACE),
             ram_bytes=ram_bytes,
             peak=peak_seen(Store.default(given["store"]), resolved.target),
             verb="work-mem",
