@@ -30,12 +30,13 @@ class Loss:
 
     kind: str
     crashes: int
-    share: Estimate
+    share: Estimate | None
     lost: int
     acknowledged: int
     seconds: Estimate | None
     seconds_max: float | None
     gap: Estimate | None
+    gap_max: float | None
     corrupt_count: int
     blind: tuple[str, ...]
 
@@ -51,8 +52,9 @@ class Loss:
             if self.gap is not None
             else ""
         )
+        assert self.share is not None, "a loss is of crashes"
         if not self.lost:
-            most = percent(self.share.high if self.share.high is not None else 1.0)
+            most = percent(1.0 if self.share.high is None else self.share.high)
             return f"0 of {happened} lost a commit (at 95 % fewer than {most} do){gap}"
         with_loss = round(self.share.value * self.crashes)
         assert self.seconds is not None, "a loss has a length"
@@ -67,7 +69,7 @@ class Loss:
         return {
             "kind": self.kind,
             "crashes": self.crashes,
-            "share_with_loss": self.share.to_json(),
+            "share_with_loss": None if self.share is None else self.share.to_json(),
             "lost": self.lost,
             "acknowledged": self.acknowledged,
             "loss_seconds": None if self.seconds is None else self.seconds.to_json(),

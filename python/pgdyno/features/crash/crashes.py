@@ -6,14 +6,16 @@ Bounds of how often crashes lose something, and the time of recovery against the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy.typing as npt
 
 from pgdyno.analysis.arrays import finite
-from pgdyno.analysis.estimate import Estimate, t_quantile
+from pgdyno.analysis.estimate import Estimate, mean_between_runs, t_quantile
+from pgdyno.analysis.losses import Loss
 from pgdyno.errors import AnalysisError
+from pgdyno.features.crash.record import CrashRecord
 
 _FEWEST_FITTED = 4
 _HALVINGS = 60
@@ -35,6 +37,27 @@ def share_of_crashes(count: int, of_count: int) -> Estimate:
         1.0 if count == of_count else 1 - _where(lambda q: _at_most(count, of_count, 1 - q), beyond)
     )
     return Estimate(count / of_count, low, high, of_count, "1", "between_runs")
+
+
+def loss_of(kind: str, records: Sequence[CrashRecord], blind: tuple[str, ...] = ()) -> Loss:
+    """Return what these crashes took; its `share` is None without a crash."""
+    lost_s = [record.lost_ns / 1e9 for record in records if record.lost]
+    gaps_s = [
+        record.longest_gap_ns / 1e9 for record in records if record.longest_gap_ns is not None
+    ]
+    return Loss(
+        kind=kind,
+        crashes=len(records),
+        share=share_of_crashes(len(lost_s), len(records)) if records else None,
+        lost=sum(record.lost for record in records),
+        acknowledged=sum(record.acknowledged for record in records),
+        seconds=mean_between_runs(lost_s, "s") if lost_s else None,
+        seconds_max=max(lost_s, default=None),
+        gap=mean_between_runs(gaps_s, "s") if gaps_s else None,
+        gap_max=max(gaps_s, default=None),
+        corrupt_count=sum(record.is_corrupt for record in records),
+        blind=blind,
+    )
 
 
 def _at_most(count: int, of_count: int, share: float) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 from pgdyno.analysis.estimate import Estimate, mean_between_runs
 from pgdyno.analysis.losses import BLIND, EVENTS, events
 from pgdyno.features.crash.controls import Control, ControlSeen, Kind, controls_of, judged
-from pgdyno.features.crash.crashes import recovery_line, share_of_crashes
+from pgdyno.features.crash.crashes import loss_of, recovery_line
 from pgdyno.features.crash.faults import FAULTS
 from pgdyno.features.crash.moments import PHASES
 from pgdyno.features.crash.record import CrashRecord
@@ -47,8 +47,9 @@ def document_of(folder: ExperimentFolder, *, is_complete: bool) -> Document:
     kind: Kind = asked["kind"]
     of_kind = controls_of(kind, is_own="crash_command" in asked)
     controls = _seen_of(of_kind, records) if asked["controls"] else []
-    lost = [record for record in crashes if record.lost]
+    loss = loss_of(kind, crashes)
     settings = facts.get("settings", {})
+    recovery_s = [record.recovery_ns / 1e9 for record in crashes if record.recovery_ns]
     document: Document = {
         "format": "pgdyno.crash/1",
         "number": folder.number,
@@ -63,24 +64,23 @@ def document_of(folder: ExperimentFolder, *, is_complete: bool) -> Document:
         "is_complete": is_complete,
         "crashes_asked": 1 if "only" in asked else asked["crashes"],
         "crashes": len(crashes),
-        "acknowledged": sum(record.acknowledged for record in crashes),
-        "lost": sum(record.lost for record in crashes),
-        "crashes_with_loss": len(lost),
-        "share_with_loss": _json(share_of_crashes(len(lost), len(crashes)) if crashes else None),
+        "acknowledged": loss.acknowledged,
+        "lost": loss.lost,
+        "crashes_with_loss": sum(record.lost > 0 for record in crashes),
+        "share_with_loss": _json(loss.share),
         "is_suffix": all(record.is_suffix for record in crashes),
         "in_doubt": sum(record.in_doubt for record in crashes),
         "in_doubt_committed": sum(record.in_doubt_committed for record in crashes),
-        "corrupt": sum(record.is_corrupt for record in crashes),
+        "corrupt": loss.corrupt_count,
         "controls": [asdict(control) for control in controls],
         "faults": [asdict(fault) for fault in _seen_of(FAULTS.values(), records)],
-        "loss_seconds": _json(_mean([record.lost_ns / 1e9 for record in lost])),
-        "loss_seconds_max": max((record.lost_ns / 1e9 for record in lost), default=None),
+        "loss_seconds": _json(loss.seconds),
+        "loss_seconds_max": loss.seconds_max,
         "loss_seconds_documented": _documented_s(settings),
-        "recovery_seconds": _json(
-            _mean([record.recovery_ns / 1e9 for record in crashes if record.recovery_ns])
-        ),
+        "recovery_seconds": _json(mean_between_runs(recovery_s, "s") if recovery_s else None),
         **_recovery(crashes, settings),
-        **_gaps(crashes),
+        "gap_seconds": _json(loss.gap),
+        "gap_seconds_max": loss.gap_max,
         "coverage": _coverage(crashes),
         "checks": _checks(crashes),
         "not_shown": _NOT_SHOWN[kind],
@@ -199,12 +199,6 @@ def _recovery(crashes: Sequence[CrashRecord], settings: Mapping[str, str]) -> Do
     }
 
 
-def _gaps(crashes: Sequence[CrashRecord]) -> Document:
-    """Return the longest time without a commit of any client, which a failover costs (RTO)."""
-    gaps_s = [crash.longest_gap_ns / 1e9 for crash in crashes if crash.longest_gap_ns is not None]
-    return {"gap_seconds": _json(_mean(gaps_s)), "gap_seconds_max": max(gaps_s, default=None)}
-
-
 def _coverage(crashes: Sequence[CrashRecord]) -> list[Document]:
     crashed = Counter(record.phase for record in crashes)
     hit = Counter(record.phase for record in crashes if record.hit)
@@ -225,10 +219,6 @@ def _checks(crashes: Sequence[CrashRecord]) -> list[Document]:
             if check.verdict == "note" and row["note"] == 1 and not row["bad"]:
                 row["seen"] = check.seen
     return list(rows.values())
-
-
-def _mean(values: Sequence[float]) -> Estimate | None:
-    return mean_between_runs(values, "s") if values else None
 
 
 def _json(estimate: Estimate | None) -> dict[str, Any] | None:

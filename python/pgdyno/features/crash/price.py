@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pgdyno.analysis.estimate import mean_between_runs
 from pgdyno.analysis.losses import Loss, events
 from pgdyno.clock import ClockPair
 from pgdyno.features.crash.controls import (
@@ -21,7 +20,7 @@ from pgdyno.features.crash.controls import (
     judged,
 )
 from pgdyno.features.crash.crashers import ScratchCrasher
-from pgdyno.features.crash.crashes import share_of_crashes
+from pgdyno.features.crash.crashes import loss_of
 from pgdyno.features.crash.moments import planned_crashes
 from pgdyno.features.crash.power_disk import why_not_here
 from pgdyno.features.crash.record import CrashRecord
@@ -106,7 +105,7 @@ def losses_by_variant(folder: ExperimentFolder) -> Mapping[str, tuple[Loss, ...]
         for arm, records in by_arm.items():
             if arm.startswith(_ARM):
                 variant_id = arm.removeprefix(_ARM)
-                seen[variant_id] = (*seen.get(variant_id, ()), _loss(kind, records, blind))
+                seen[variant_id] = (*seen.get(variant_id, ()), loss_of(kind, records, blind))
     return seen
 
 
@@ -161,22 +160,3 @@ def _arms(
                 replication=variant.spec.standby or "",
             ),
         )
-
-
-def _loss(kind: Kind, records: Sequence[CrashRecord], blind: tuple[str, ...]) -> Loss:
-    lost_s = [record.lost_ns / 1e9 for record in records if record.lost]
-    gaps_s = [
-        record.longest_gap_ns / 1e9 for record in records if record.longest_gap_ns is not None
-    ]
-    return Loss(
-        kind=kind,
-        crashes=len(records),
-        share=share_of_crashes(len(lost_s), len(records)),
-        lost=sum(record.lost for record in records),
-        acknowledged=sum(record.acknowledged for record in records),
-        seconds=mean_between_runs(lost_s, "s") if lost_s else None,
-        seconds_max=max(lost_s, default=None),
-        gap=mean_between_runs(gaps_s, "s") if gaps_s else None,
-        corrupt_count=sum(record.is_corrupt for record in records),
-        blind=blind,
-    )

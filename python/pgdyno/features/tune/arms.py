@@ -146,7 +146,6 @@ class Arm:
             self.decided_by or self.effect(noise),
             "failed" if self.failure else self.decision,
             self.failure,
-            self.pairs_missing(noise),
             self.role,
         )
 

@@ -122,8 +122,6 @@ class Trial:
     """One value of one setting, with what its pairs showed.
 
     `against`: the settings that it was compared with. `failure`: why it could not be measured.
-    `missing_count`: how many more pairs would decide about it, if mean and scatter stay the same;
-    None if a thousand would not.
     """
 
     setting: str
@@ -133,7 +131,6 @@ class Trial:
     effect: PairEffect
     decision: Decision
     failure: str = ""
-    missing_count: int | None = 0
     role: Role = "alone"
 
     @property

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
 
-from pgdyno.analysis.estimate import Estimate
 from pgdyno.features.tune.findings import SettingEffect, Tried, TuneFindings, Verdict
 from pgdyno.features.tune.space import Point
 from pgdyno.features.tune.storage import STORAGE
@@ -33,7 +33,7 @@ def findings_of(
     metric: str,
     is_more_better: bool,
     why_ended: str = "",
-    doubts: Mapping[str, str] | None = None,
+    doubts: Mapping[str, str] = MappingProxyType({}),
 ) -> TuneFindings:
     """Return what a tuning found, also one that was interrupted.
 
@@ -50,12 +50,13 @@ def findings_of(
         verdict = "no better"
     is_better = verdict == "better"
     settings = (
-        replace(
-            _setting(
-                *(name, value, now, major),
-                None if effect is None else effect.estimate(is_more_better=is_more_better),
-            ),
-            doubt=(doubts or {}).get(name, ""),
+        _setting(
+            name,
+            value,
+            now.get(name, ""),
+            major,
+            ratio=None if effect is None else effect.estimate(is_more_better=is_more_better),
+            doubt=doubts.get(name, ""),
         )
         for name, value, effect in tuning.proposed()
     )
@@ -68,7 +69,7 @@ def findings_of(
         settings=_restarts_first(settings) if is_better else (),
         gain=gain.estimate(is_more_better=is_more_better) if is_better and gain else None,
         tried=tuple(
-            _tried(trial, is_more_better, (doubts or {}).get(trial.setting, ""))
+            _tried(trial, is_more_better, doubts.get(trial.setting, ""))
             for trial in sorted(tuning.trials, key=_place)
         ),
         missing_ns=None if why_ended else tuning.time_missing_ns(),
@@ -81,24 +82,14 @@ def _place(trial: Trial) -> tuple[bool, int, float]:
     return trial.role != "set", _ORDER.index(trial.decision), -trial.effect.mean_ratio
 
 
-def _setting(
-    name: str,
-    value: str,
-    now: Point,
-    major: int,
-    ratio: Estimate | None,
-) -> SettingEffect:
-    choice = STORAGE.get(name)
-    if choice is not None:
-        old = now.get(name, "")
-        return SettingEffect(
-            name, old, value, choice.risk_of(value), "new cluster", ratio, choice.price
-        )
+def _setting(name: str, value: str, old: str, major: int, **seen: Any) -> SettingEffect:
+    if choice := STORAGE.get(name):
+        risk, price = choice.risk_of(value), choice.price
+        return SettingEffect(name, old, value, risk, "new cluster", price=price, **seen)
     entry, rule = catalogue()[name], rule_of(name, major)
-    needs: Needs = rule.needs if rule is not None else "reload"
-    old = now.get(name, "")
+    needs: Needs = "reload" if rule is None else rule.needs
     price = entry.price_of(old, value, rule)
-    return SettingEffect(name, old, value, entry.risk, needs, ratio, price)
+    return SettingEffect(name, old, value, entry.risk, needs, price=price, **seen)
 
 
 def _restarts_first(settings: Iterable[SettingEffect]) -> tuple[SettingEffect, ...]:

@@ -37,7 +37,6 @@ if wanted.body(__name__):
     from pgdyno.features.tune.setting_help import as_new, explained
     from pgdyno.features.tune.statements import CONF_BEGINS
     from pgdyno.server.conninfo import Resolved
-    from pgdyno.settings.formula import Machine
     from pgdyno.store.experiment import Store
 
 
@@ -87,9 +86,17 @@ def command(**given: Any) -> int:
         raise SpecError(
             "--explain names no setting.", hint="name a setting, such as --explain work_mem"
         )
+    size = given["size"]
+    known = {
+        "ram_bytes": size_bytes(given["ram"], what="--ram") if given["ram"] else None,
+        "cores": given["cores"],
+        "disk": given["disk"],
+        "load": given["load"],
+        "database_bytes": size_bytes(size, what="--size") if size else None,
+    }
     with output.doing("reading the settings, and what the host has"):
-        reviewed = _reviewed(given, resolved)
-    machine = _machine_of(reviewed, given)
+        reviewed = _reviewed(given, known, resolved)
+    machine = machine_of(reviewed.facts, known)
     reviewed_settings = review(reviewed, machine, is_file=resolved is None)
     if given["explain"]:
         output.data(explained(reviewed_settings, given["explain"], output.width()))
@@ -142,11 +149,10 @@ def refuse_to_replace(conf_to: str | None) -> None:
         )
 
 
-def _reviewed(given: dict[str, Any], resolved: Resolved | None) -> Reviewed:
+def _reviewed(given: dict[str, Any], said: dict[str, Any], resolved: Resolved | None) -> Reviewed:
     """Return the settings of the server, of the named file, or of a new server on this host."""
-    ram_bytes = size_bytes(given["ram"], what="--ram") if given["ram"] else None
-    data_bytes = size_bytes(given["size"], what="--size") if given["size"] else None
-    known = {"known_cores": given["cores"], "known_bytes": data_bytes}
+    ram_bytes = said["ram_bytes"]
+    known = {"known_cores": said["cores"], "known_bytes": said["database_bytes"]}
     major = int(given["file_version"])
     facts = CheckFacts(ram_bytes=ram_bytes, **known)
     if given["conf_file"] is not None:
@@ -168,15 +174,3 @@ def _reviewed(given: dict[str, Any], resolved: Resolved | None) -> Reviewed:
         ),
         **known,
     )
-
-
-def _machine_of(reviewed: Reviewed, given: dict[str, Any]) -> Machine:
-    size = given["size"]
-    known = {
-        "ram_bytes": size_bytes(given["ram"], what="--ram") if given["ram"] else None,
-        "cores": given["cores"],
-        "disk": given["disk"],
-        "load": given["load"],
-        "database_bytes": size_bytes(size, what="--size") if size else None,
-    }
-    return machine_of(reviewed.facts, known)
