@@ -200,3 +200,66 @@ class Merge:
         present = [part for stream, part in last if not (stream.is_over and not stream.ticks)]
         levels = {name: sum(getattr(part, name) for part in present) for name in names}
         return levels | {"cpu_ns": sum(part.cpu_ns for _, part in last)}
+
+
+class MergedLoading:
+    """Adds the progress of all hosts up."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+        self._begun: set[str] = set()
+        self._rows: dict[str, dict[int, records.Progress]] = {}
+        self._pieces: dict[str, dict[int, records.Pieces]] = {}
+        self._summaries: list[records.Summary] = []
+
+    def add(self, place: int, record: records.Record) -> Iterator[records.Record]:
+        """Take one record of a host; yield that of the whole load. Ends of phases are left out.
+
+        A host reports its share of the rows done, but the rows of the whole table as `rows_total`;
+        its `total_count` of pieces is that of its share.
+        """
+        if isinstance(record, records.Progress):
+            rows = self._rows.setdefault(record.table, {})
+            rows[place] = record
+            done = sum(part.rows_done for part in rows.values())
+            yield record.model_copy(update={"rows_done": min(done, record.rows_total)})
+        elif isinstance(record, records.Pieces):
+            pieces = self._pieces.setdefault(record.phase, {})
+            pieces[place] = record
+            done = sum(part.done_count for part in pieces.values())
+            total = sum(part.total_count for part in pieces.values())
+            yield record.model_copy(update={"done_count": done, "total_count": total})
+        elif isinstance(record, records.Summary):
+            self._summaries.append(record)
+        elif isinstance(record, records.Phase):
+            if record.event == "begin" and record.phase not in self._begun:
+                self._begun.add(record.phase)
+                yield record
+        elif isinstance(record, records.Failure) or (
+            isinstance(record, records.Warning_) and place > 0
+        ):
+            words = f"load host {self._names[place]}: {record.message}"
+            yield record.model_copy(update={"message": words})
+        elif not isinstance(record, records.Hello) or place == 0:
+            yield record
+
+    def lose(self, place: int) -> Iterator[records.Record]:
+        """Do nothing: no record waits for another host."""
+        del place
+        return iter(())
+
+    def summary(self) -> records.Summary | None:
+        """Return the summary with the rows and bytes of all hosts; None if no host has one."""
+        known = self._summaries
+        if not known:
+            return None
+        endings = {summary.ending for summary in known}
+        worst = next(end for end in ("aborted", "stopped", "completed") if end in endings)
+        facts = [summary.init for summary in known if summary.init is not None]
+        total = facts[0].model_copy(
+            update={
+                "rows": sum(part.rows for part in facts),
+                "bytes_sent": sum(part.bytes_sent for part in facts),
+            }
+        )
+        return known[0].model_copy(update={"ending": worst, "init": total})

@@ -10,9 +10,9 @@ import contextlib
 import queue
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from pgdyno.clock import ClockPair, monotonic_ns
 from pgdyno.engine.job import ClockPairModel, Job
@@ -22,6 +22,7 @@ from pgdyno.errors import EngineError, InterruptedByUser, PgdynoError
 from pgdyno.features.hosts.clocks import ClockOffset
 from pgdyno.features.hosts.facts import LoadHostFacts
 from pgdyno.features.hosts.fleet import Fleet
+from pgdyno.features.hosts.merge import Merge, MergedLoading
 from pgdyno.features.hosts.starting import Host
 
 _RECORDS_EVERY_S = 1.0
@@ -49,22 +50,6 @@ class HostShare:
     facts_after: dict[str, Any] = field(default_factory=dict)
 
 
-class Records(Protocol):
-    """Adds the records of all hosts up, as if one engine had written them."""
-
-    def add(self, place: int, record: Record) -> Iterator[Record]:
-        """Take one record of a host; yield what is complete now."""
-        ...
-
-    def lose(self, place: int) -> Iterator[Record]:
-        """Take note that a host has ended; yield what is complete without it."""
-        ...
-
-    def summary(self) -> Summary | None:
-        """Return the summary of the whole work; None if no host has part."""
-        ...
-
-
 class HostsWork(ABC):
     """One work of all hosts; use it as a context manager: no engine outlives the block."""
 
@@ -73,7 +58,12 @@ class HostsWork(ABC):
     _probe_count: int
 
     def __init__(
-        self, fleet: Fleet, job: Job, clock: ClockPair, hosts: list[Host], merge: Records
+        self,
+        fleet: Fleet,
+        job: Job,
+        clock: ClockPair,
+        hosts: list[Host],
+        merge: Merge | MergedLoading,
     ) -> None:
         self._fleet, self._job, self._clock, self._hosts = fleet, job, clock, hosts
         self._merge = merge

@@ -13,7 +13,7 @@ from pgdyno.features.tune.machine import machine_text
 from pgdyno.features.tune.memory import MemorySum
 from pgdyno.features.tune.review import Explained, Review
 from pgdyno.features.tune.review_conf import proposals
-from pgdyno.quantities import format_bytes
+from pgdyno.quantities import counted, format_bytes
 from pgdyno.report.text_page import WIDTH, TextPage, joined
 from pgdyno.settings.formula import Machine
 from pgdyno.settings.published import RULES, Recommended, rule_set
@@ -155,7 +155,7 @@ def _first_rows(review: Review) -> Iterator[tuple[str, str]]:
     """Yield label and text of the rows above the findings; the first has the answer."""
     count = len({attention.setting for attention in review.attention})
     bad = dict.fromkeys(a.setting for a in review.attention if a.verdict == "bad")
-    said = _counted(count, "setting needs", "settings need") if count else "no setting needs"
+    said = f"{counted(count, 'setting')} need{'s' * (count == 1)}" if count else "no setting needs"
     said += " attention" + (f", {', '.join(bad)} first" if bad else "")
     yield (
         "answer",
@@ -164,10 +164,10 @@ def _first_rows(review: Review) -> Iterator[tuple[str, str]]:
     )
     ready = [proposed for proposed in proposals(review) if not proposed.is_left]
     if ready:
-        values = _counted(len(ready), "value", "values")
         yield (
             "apply",
-            f"--conf FILE writes a file with {values} for this machine, and how to undo it",
+            f"--conf FILE writes a file with {counted(len(ready), 'value')} for this machine,"
+            " and how to undo it",
         )
     yield "target", review.target
     yield "machine", machine_text(review.machine)
@@ -181,7 +181,7 @@ def _last_rows(review: Review) -> Iterator[tuple[str, str]]:
     if differing := review.against(_RULE):
         yield "rules", _differences(differing)
     if review.fine:
-        yield "ok", f"{_counted(len(review.fine), 'other', 'others')} (--all explains each)"
+        yield "ok", f"{counted(len(review.fine), 'other')} (--all explains each)"
 
 
 def _attention(attention: Attention, review: Review) -> tuple[str, str]:
@@ -252,10 +252,6 @@ def _span(entry: Entry, machine: Machine) -> str:
     if choices:
         return f"one of {', '.join(choices)}"
     return f"{entry.low} to {entry.high}, {entry.scale}" if entry.low else ""
-
-
-def _counted(count: int, singular: str, plural: str) -> str:
-    return f"{count} {singular if count == 1 else plural}"
 
 
 def _row(label: str, said: str, width: int) -> Iterator[str]:

@@ -73,7 +73,7 @@ def exact_setting_text(size_bytes: int) -> str:
 
 def _now(advice: Advice) -> str:
     value = exact_setting_text(advice.now_bytes)
-    said = f"work_mem = {value}, {_counted(advice.active_count)} at work"
+    said = f"work_mem = {value}, {counted(advice.active_count, 'statement')} at work"
     if advice.budget_bytes is None:
         return f"{said} at one time; memory not known (--ram)"
     return f"{said} at one time; {format_bytes(advice.budget_bytes)} for all sorts and hashes"
@@ -169,7 +169,3 @@ def _advice(advice: Advice, files: tuple[str, ...], again: Again) -> Iterator[tu
         room = f": at most {count} at one time fit" if advice.budget_bytes is not None else ""
         said = f"SET LOCAL work_mem = '{value}', or ALTER ROLE ... SET; {format_bytes(used)} each"
         yield "apart", f"{need.place}: {said}{room}"
-
-
-def _counted(count: int) -> str:
-    return f"{count} statement{'s' * (count != 1)}"

@@ -141,9 +141,9 @@ class Tuning:
         self._members = list({step.candidate.name: step.candidate for step in steps}.values())
         self._round_count = max(step.round for step in steps)
 
-    def give_up(self, step: TrialStep, why: str = "it did not run: see the notes") -> None:
+    def give_up(self, step: TrialStep) -> None:
         """Note that the candidate of the run that is due cannot be measured."""
-        self.take(TrialResult(step, None, 0, why))
+        self.take(TrialResult(step, None, 0, "it did not run: see the notes"))
 
     def finish(self, reason: str) -> None:
         """Look for the last time, because nothing more can be measured."""

@@ -32,6 +32,7 @@ if wanted.body(__name__):
     from pgdyno.cli.kind_help import option_fields
     from pgdyno.cli.live import Live
     from pgdyno.cli.measure import measure
+    from pgdyno.cli.script_options import pairs_of
     from pgdyno.features.doctor.check_facts import CheckFacts, system_bytes
     from pgdyno.features.doctor.examine import Subject
     from pgdyno.features.doctor.finding import Unknown
@@ -135,7 +136,7 @@ def command(**given: Any) -> int:
         return 0
     resolved = server_named({**given, "settings": ()})
     _refuse(given, resolved)
-    variables = dict(_pair(text) for text in given["define"])
+    variables = pairs_of(given["define"], "-D")
     max_bytes = size_bytes(given["largest"], what="--max")
     timeout_ms = _timeout_ms(given["timeout"])
     statements = {str(path): statements_in(path, variables) for path in given["files"]}
@@ -358,7 +359,7 @@ def _prove(
             clients=min(advice.active_count, os.cpu_count() or 1),
             duration=f"{max(5, round(longest_ms / 50))}s",
             warmup="2s",
-            variables=dict(_pair(text) for text in given["define"]),
+            variables=pairs_of(given["define"], "-D"),
         ),
         variant=(
             Variant(name="now", settings={"work_mem": now}),
@@ -369,10 +370,3 @@ def _prove(
     output.note(f"proof   {enough} against {now}")
     asked = AskedExperiment(experiment, resolved, Permissions())
     return measure("compare", asked, {**given, "json_to": None})
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise SpecError(f"-D {text}: NAME=VALUE is needed.", hint="-D aid=1")
-    return name, value
