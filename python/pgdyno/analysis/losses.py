@@ -36,7 +36,7 @@ class Loss:
     seconds: Estimate | None
     seconds_max: float | None
     gap: Estimate | None
-    gap_max: float | None
+    gap_seconds_max: float | None
     corrupt_count: int
     blind: tuple[str, ...]
 

@@ -54,7 +54,7 @@ def loss_of(kind: str, records: Sequence[CrashRecord], blind: tuple[str, ...] = 
         seconds=mean_between_runs(lost_s, "s") if lost_s else None,
         seconds_max=max(lost_s, default=None),
         gap=mean_between_runs(gaps_s, "s") if gaps_s else None,
-        gap_max=max(gaps_s, default=None),
+        gap_seconds_max=max(gaps_s, default=None),
         corrupt_count=sum(record.is_corrupt for record in records),
         blind=blind,
     )

@@ -80,7 +80,7 @@ def document_of(folder: ExperimentFolder, *, is_complete: bool) -> Document:
         "recovery_seconds": _json(mean_between_runs(recovery_s, "s") if recovery_s else None),
         **_recovery(crashes, settings),
         "gap_seconds": _json(loss.gap),
-        "gap_seconds_max": loss.gap_max,
+        "gap_seconds_max": loss.gap_seconds_max,
         "coverage": _coverage(crashes),
         "checks": _checks(crashes),
         "not_shown": _NOT_SHOWN[kind],
