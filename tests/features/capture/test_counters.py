@@ -8,7 +8,6 @@ from pgdyno.features.capture.model import (
     CountedKey,
     Counter,
     Equal,
-    Fresh,
     OfColumn,
     Returned,
     Step,
@@ -81,21 +80,6 @@ def test_a_number_of_another_shop_or_of_a_key_is_no_counter() -> None:
         statement=ORDER, parameters=(Equal(step=0, parameter=0), Returned(step=0, column=0))
     )
     assert counters_of(read, Step(statement=read, parameters=(SHOP,)), by_key) == []
-
-
-def test_a_rare_kind_of_transaction_takes_its_keys_from_the_same_counter() -> None:
-    fresh = Fresh(table="public.orders", column="number")
-    read = "SELECT id FROM shop WHERE id = $1"
-    count = Step(statement=UPDATE, parameters=(SHOP, SHOP, SHOP))
-    usual = Step(statement=ORDER, parameters=(SHOP, Returned(step=0, column=0)))
-    rare = Step(statement=ORDER, parameters=(SHOP, fresh))
-    look = Step(statement=read, parameters=(SHOP,))
-    steps = ((count, usual), (look, count, rare), (look, rare))
-    templates = [Template(name="order", rate_tps=1, steps=own) for own in steps]
-    counters = CountersOfLoad(COLUMNS, (), parsed_of(UPDATE, ORDER, read))
-    keys = [template.steps[-1].parameters[1] for template in counters.shared(templates)]
-    # Without the counter among its steps a transaction keeps its new key.
-    assert keys == [Returned(step=0, column=0), Returned(step=1, column=0), fresh]
 
 
 def test_what_reads_a_counter_asks_for_keys_near_it() -> None:

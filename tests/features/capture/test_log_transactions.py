@@ -15,7 +15,6 @@ from pgdyno.features.capture.model import (
     Capture,
     Constant,
     Drawn,
-    Equal,
     Linear,
     Now,
     OfColumn,
@@ -100,20 +99,6 @@ def test_a_clock_that_is_set_back_makes_no_think_time(tmp_path: Path) -> None:
     # 5 of 6 gaps are known: four of a second, and one of 598 s.
     assert template.think_ms == pytest.approx((4 * 999 + 597_999) / 5, rel=0.01)
     assert any("the clock was set" in note for note in capture.notes)
-
-
-def test_a_step_that_some_transactions_lack_has_a_probability(tmp_path: Path) -> None:
-    said, rng = "", random.Random(1)
-    for number in range(100):
-        steps = [("BEGIN", []), (READ, [str(number)]), (WRITE, ["1", str(number)]), ("COMMIT", [])]
-        if number % 4 == 0:
-            del steps[2]
-        for text, values in steps:
-            said += entry("1.a", number + rng.random() / 2, text, values)
-    capture = capture_of(tmp_path, said)
-    [template] = capture.templates
-    assert [step.probability for step in template.steps] == [1, 1, 0.75, 1]
-    assert template.steps[2].parameters[1] == Equal(step=1, parameter=0)
 
 
 def test_a_repeated_sequence_of_statements_is_a_loop(tmp_path: Path) -> None:

@@ -220,11 +220,6 @@ class Rebuilt:
             total += max(in_proportion, rows * _ROW_MIN_BYTES)
         return round(total)
 
-    @property
-    def extensions(self) -> tuple[str, ...]:
-        """Return the names of the extensions that the schema needs."""
-        return tuple(item.name for item in self.capture.objects if item.kind == "extension")
-
     def distribution(self, table: str, column: str) -> Distribution | None:
         """Return the distribution that a column of the copy has."""
         made = self.tables.get(table)

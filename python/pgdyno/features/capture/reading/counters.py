@@ -8,7 +8,6 @@ from pgdyno.features.capture.model import (
     CountedKey,
     Counter,
     Equal,
-    Fresh,
     Linear,
     OfColumn,
     Returned,
@@ -43,22 +42,6 @@ class CountersOfLoad:
                     known.append(key)
         for ((table, column), group), counted in keys.items():
             yield Counter(table=table, column=column, group=group, keys=tuple(counted))
-
-    def shared(self, templates: Sequence[Template]) -> list[Template]:
-        """Return the templates; a rare one takes keys from the counter as the frequent one does.
-
-        A rare kind of transaction, such as one that is rolled back, has too few values in a log to
-        show where its keys come from. New keys of other origin would be those that the counter
-        gives later.
-        """
-        known: dict[tuple[str, int], tuple[str, Returned | Linear]] = {}
-        for template in templates:
-            for step in template.steps:
-                for position, source in enumerate(step.parameters):
-                    if isinstance(source, Returned | Linear) and self._counter(template, source):
-                        giver = template.steps[source.step].statement
-                        known.setdefault((step.statement, position), (giver, source))
-        return [self._with_keys(template, known) for template in templates]
 
     def followed(self, templates: Sequence[Template]) -> tuple[Template, ...]:
         """Return the templates; what reads a counter and then its keys, asks for those near it."""
@@ -106,19 +89,6 @@ class CountersOfLoad:
             for position, own in uses
             if own.use == "equal"
         }
-
-    @staticmethod
-    def _with_keys(
-        template: Template, known: Mapping[tuple[str, int], tuple[str, Returned | Linear]]
-    ) -> Template:
-        steps = []
-        for number, step in enumerate(template.steps):
-            parameters = tuple(
-                _counted(template, number, source, known.get((step.statement, position)))
-                for position, source in enumerate(step.parameters)
-            )
-            steps.append(step.model_copy(update={"parameters": parameters}))
-        return template.model_copy(update={"steps": tuple(steps)})
 
     def _of_template(
         self, template: Template
@@ -172,20 +142,6 @@ class CountersOfLoad:
         if not any(set(key) == set(asked) for key in self._unique.get(shape.table, ())):
             return None
         return place, asked
-
-
-def _counted(
-    template: Template,
-    number: int,
-    source: Source,
-    known: tuple[str, Returned | Linear] | None,
-) -> Source:
-    """Return the key of a counter in place of a new one, if an earlier step has the counter."""
-    if known is None or not isinstance(source, Fresh):
-        return source
-    giver, counted = known
-    before = [place for place in range(number) if template.steps[place].statement == giver]
-    return counted.model_copy(update={"step": before[-1]}) if before else source
 
 
 def _root(template: Template, step: int, parameter: int) -> object:

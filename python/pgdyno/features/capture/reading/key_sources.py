@@ -175,22 +175,17 @@ class KeySources:
         sources = [list(step.parameters) for step in steps]
         own = {step.statement for step in steps}
         for number, statement in enumerate(parsed):
-            for position in list(self._ends_a_row(statement)):
+            is_delete = statement.kind == "delete"
+            is_lonely = is_delete and self._leaves_children(number, parsed)
+            # A function may give the same key again, such as that of a job for another try.
+            most = 1.0 if is_delete else _TIMES_MAX
+            ends, changes = self._ends_a_row(statement), self._changes_a_row(statement)
+            for position, is_end in [(a, True) for a in ends] + [(a, False) for a in changes]:
                 root = root_of(sources, number, position)
-                # A function may give the same key again, such as that of a job for another try.
-                most = 1.0 if statement.kind == "delete" else _TIMES_MAX
                 if root is None or not is_used_once(*root, most):
                     continue
-                is_lonely = statement.kind == "delete" and self._leaves_children(number, parsed)
-                user = User(own, calls, most)
+                user = User(own, calls, most, not is_end and not are_new(*root))
                 self._take(sources, root, user, is_lonely=is_lonely)
-            for position in list(self._changes_a_row(statement)):
-                root = root_of(sources, number, position)
-                if root is None or not is_used_once(*root, _TIMES_MAX):
-                    continue
-                is_of_queue = not are_new(*root)
-                user = User(own, calls, _TIMES_MAX, is_of_queue)
-                self._take(sources, root, user, is_lonely=False)
             if statement.written and statement.kind in ("insert", "update"):
                 self._renew(sources, number, parsed)
         return [_with_sources(step, changed) for step, changed in zip(steps, sources, strict=True)]

@@ -221,7 +221,7 @@ class Logged:
         Counters stay those of the statistics, where a statement has them. Others have the rows and
         blocks of as many mean calls since the server began to count.
         """
-        groups = self.grouping.merged()
+        groups = self.grouping.ordered()
         used = {key: self.grouping.statements[key] for group in groups for key in group.steps}
         ids = {key: statement_id(*key) for key in used}
         types = _types(used.values(), types_of)
@@ -248,7 +248,6 @@ class Logged:
             recording = recorder.end()
         statements = means.with_ratios(statements)
         counters = CountersOfLoad(capture.columns, capture.objects, parsed)
-        templates = tuple(counters.shared(templates))
         written = tables_written(parsed.values())
         header = {
             "sources": tuple(dict.fromkeys((*capture.header.sources, "log"))),

@@ -1,11 +1,11 @@
-"""Transactions of a log by their kind: the same statements, with loops and optional steps."""
+"""Transactions of a log by their kind: the same statements, with loops."""
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import fmean
 
 from pgdyno.features.capture.observed import Protocol
@@ -30,8 +30,6 @@ _LOOP_MAX = 8
 _KINDS_MAX = 2_000
 # Texts of statements that are left out; others are counted without their text.
 _LEFT_MAX = 2_000
-# A step that some transactions do not have: looked for in templates of at least this length.
-_OPTIONAL_IN = 4
 # Between two statements the network and the client take time, too, and clients of a busy machine
 # wait for a CPU: this is not a pause.
 _PAUSE_MS_MIN = 3.0
@@ -97,11 +95,10 @@ class Timing:
 
 @dataclass(slots=True)
 class TransactionGroup:
-    """Transactions of the same steps. `present_count`: how many transactions have each step."""
+    """Transactions of the same steps."""
 
     steps: Kind
     count: int = 0
-    present_count: list[int] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
     think_us: array[int] = field(default_factory=lambda: array("q"))
     protocols: Counter[Protocol] = field(default_factory=Counter)
@@ -297,26 +294,10 @@ class Grouping:
         count, took_ms = self.left.get(place, (0, 0.0))
         self.left[place] = (count + 1, took_ms + (call.duration_us or 0) / 1000)
 
-    def merged(self) -> list[TransactionGroup]:
-        """Return the groups, the most common first; a group that lacks one step joins another."""
-        counted = [group for group in self.groups.values() if group.count]
-        for group in counted:
-            group.present_count = [group.count] * len(group.steps)
-        ordered = sorted(counted, key=lambda group: -group.count)
-        made: list[TransactionGroup] = []
-        for group in ordered:
-            for larger in made:
-                missing = _missing_step(group.steps, larger.steps)
-                # What a step returns may decide what follows.
-                if (
-                    missing is not None
-                    and not self.statements[larger.steps[missing]].parsed.outputs
-                ):
-                    _join(larger, group, missing)
-                    break
-            else:
-                made.append(group)
-        return made
+    def ordered(self) -> list[TransactionGroup]:
+        """Return the groups, the most common first."""
+        counted = (group for group in self.groups.values() if group.count)
+        return sorted(counted, key=lambda group: -group.count)
 
 
 def _has_effect(statements: Iterable[LoggedStatement]) -> bool:
@@ -349,35 +330,3 @@ def _loop_at(keys: Sequence[StatementKey], at: int) -> tuple[int, int]:
         if count > 1 and length * count > best[0] * best[1]:
             best = (length, count)
     return best
-
-
-def _missing_step(steps: Kind, larger: Kind) -> int | None:
-    """Return which single step of `larger` is not in `steps`, if that is the only difference."""
-    if len(larger) != len(steps) + 1 or len(larger) < _OPTIONAL_IN:
-        return None
-    at = next(
-        (i for i, pair in enumerate(zip(steps, larger, strict=False)) if pair[0] != pair[1]), -1
-    )
-    if at <= 0 or steps[at:] != larger[at + 1 :]:
-        return None
-    return at
-
-
-def _join(larger: TransactionGroup, group: TransactionGroup, missing: int) -> None:
-    """Count the transactions of a group with those of another that has one step more."""
-    larger.count += group.count
-    larger.present_count = [
-        count + (0 if step == missing else group.count)
-        for step, count in enumerate(larger.present_count)
-    ]
-    larger.protocols += group.protocols
-    larger.think_us.extend(group.think_us)
-    room = INSTANCES_MAX - len(larger.kept)
-    layouts: dict[Layout, Layout] = {}
-    for kept in group.kept[: max(room, 0)]:
-        if kept.layout not in layouts:
-            turns = kept.layout.turns
-            turns = [*turns[:missing], (), *turns[missing:]]
-            layouts[kept.layout] = Layout(kept.layout.calls, turns)
-        larger.kept.append(replace(kept, layout=layouts[kept.layout]))
-    larger.kept.sort(key=lambda kept: kept.began_us)

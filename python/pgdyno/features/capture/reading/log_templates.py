@@ -316,7 +316,6 @@ def _steps(
             statement=context.ids[key],
             parameters=made[0],
             repeat=Spread(least=min(some), mean=sum(some) / len(some), most=max(some)),
-            probability=group.present_count[step] / group.count,
             pause_ms=group.timing().pause_ms[step],
             loops_with_before=group.loops_with_before(step),
             turns=made[1],
