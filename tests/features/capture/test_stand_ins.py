@@ -169,6 +169,18 @@ def test_numbers_without_a_place_between_neighbours_move_far(values: list[str]) 
     assert StandIns([], []).numbers([], step) == []
 
 
+@pytest.mark.parametrize(
+    "values", [["1", "2", "3"], ["-7", "-1", "4"], ["0.5", "900"], ["-2", "0"]]
+)
+def test_no_number_becomes_zero_or_changes_its_sign(values: list[str]) -> None:
+    own, step = list(map(Decimal, values)), Decimal("0.1" if "." in values[0] else "1")
+    for number in range(200):
+        moved = StandIns([], values, key=number.to_bytes(32)).numbers(own, step)
+        assert [(value > 0) - (value < 0) for value in moved] == [
+            (value > 0) - (value < 0) for value in own
+        ]
+
+
 def test_words_stay_words_and_equal_ones_are_equal() -> None:
     texts = sorted(f"title{n} of the red book {n % 3}" for n in range(60))
     stand_ins = made(texts)

@@ -89,11 +89,10 @@ class StandIns:
             gap = max(abs((after or value) - value), abs(value - (before or value)), step * 2)
             low = value - gap if before is None else before
             high = value + gap if after is None else after
-            # Zero tells nothing, and often has a meaning; other numbers keep their sign.
-            low, high = (low, high) if value < 0 else (max(low, Decimal(0)), high)
             is_short = len(f"{value:f}") < SEARCHABLE
             # A short number keeps its place in the order, a long one must move.
             reach = (before, after) if is_short else (None, None)
+            # Zero tells nothing, and often has a meaning.
             free = (
                 value
                 if not value
@@ -130,6 +129,7 @@ class StandIns:
     ) -> Decimal | None:
         """Return a free place between two numbers, or near the value; None if there is no place.
 
+        It has the sign of the value, so a condition such as `price > 0` holds for it, too.
         Args: reach, the neighbours that a place near the value may not pass.
         """
         (low, high), (step, unit) = between, grid
@@ -137,7 +137,7 @@ class StandIns:
         for attempt in range(_TRIES):
             share = Decimal(self.fraction("number", value, low, attempt))
             moved = ((low + (high - low) * share) / step).to_integral_value() * step
-            is_free = moved // unit not in taken and low <= moved <= high
+            is_free = moved // unit not in taken and low <= moved <= high and moved * value > 0
             if is_free and abs(moved - value) >= near and not self._is_known(moved):
                 return moved
         if reach == (None, None):
@@ -146,7 +146,8 @@ class StandIns:
         for distance in range(1, _TRIES // 4):
             for moved in (value + step * distance, value - step * distance):
                 is_inside = (least is None or moved > least) and (most is None or moved < most)
-                if is_inside and moved // unit not in taken and not self._is_known(moved):
+                is_free = is_inside and moved // unit not in taken and moved * value > 0
+                if is_free and not self._is_known(moved):
                     return moved
         return None
 
