@@ -157,3 +157,62 @@ def test_what_one_session_reads_or_makes_another_one_changes(
             result["likeness"]["statements"] if own["text"].startswith("UPDATE")}  # fmt: skip
     assert rows["account"] > 0.95, rows
     assert rows["job"] > 0.9, rows
+
+
+TRIPS = (
+    "CREATE TABLE trip (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+    " state text NOT NULL DEFAULT 'held')",
+    "CREATE TABLE part (trip bigint NOT NULL REFERENCES trip, name text, state text DEFAULT 'new',"
+    " PRIMARY KEY (trip, name))",
+    "INSERT INTO trip (state) SELECT CASE n % 9 WHEN 0 THEN 'held' ELSE 'done' END"
+    " FROM generate_series(1, 500) n",
+    "INSERT INTO part SELECT id, name, 'done' FROM trip, unnest('{a,b,c,d}'::text[]) name"
+    " WHERE id % 3 = 0",
+    "ANALYZE",
+)
+END_PART = "UPDATE part SET state = %s WHERE trip = %s AND name = %s"
+END_TRIP = "UPDATE trip SET state = 'done' WHERE id = %s AND state = ANY(%s)"
+
+
+def work_with_parts(target: Target) -> None:
+    """Each trip is made with one to four parts; any session ends a part, and each trip once."""
+    rng, open_trips = random.Random(5), []
+    with connection(target) as first, connection(target) as second:
+        for _ in range(250):
+            session = rng.choice([first, second])
+            names = rng.sample("abcd", rng.randint(1, 4))
+            with session.transaction():
+                [trip] = session.execute("INSERT INTO trip DEFAULT VALUES RETURNING id").fetchone()
+                rows = ", ".join(["(%s, %s)"] * len(names))
+                values = [value for name in names for value in (trip, name)]
+                session.execute(f"INSERT INTO part (trip, name) VALUES {rows}", values)
+            open_trips.append((trip, names))
+            for _ in range(2):
+                trip, names = rng.choice(open_trips)
+                session = rng.choice([first, second])
+                session.execute(END_PART, ["busy", trip, rng.choice(names)])
+            if len(open_trips) > 5:
+                trip, _ = open_trips.pop(rng.randrange(5))
+                rng.choice([first, second]).execute(END_TRIP, [trip, ["held", 'a "new" one']])
+
+
+@pytest.mark.pg
+@pytest.mark.parametrize("version", ["15", "18"])
+def test_the_parts_of_a_key_are_those_of_one_row(
+    version: str, pgdyno: Command, new_cluster: Make, tmp_path: Path
+) -> None:
+    made = rebuilt(
+        pgdyno, new_cluster, tmp_path, TRIPS, work_with_parts, origin="log", version=version
+    )
+    run_sql(made.copy, "CREATE EXTENSION pg_stat_statements")
+    result = made.mirror("3s")
+    assert result["failures"] == {}
+    rows = result["likeness"]["statements"]
+    known = {" ".join(own["text"].split()[:2]): own["copy"]["rows"] for own in rows}
+    assert known["UPDATE part"] > 0.95, rows
+    # A trip is ended once, and only one of the load is still open.
+    assert known["UPDATE trip"] > 0.9, rows
+    # One row, or any number of them: two to four.
+    single, several = sorted(own["copy"]["rows"] for own in rows if "INTO part" in own["text"])
+    assert single == 1, rows
+    assert 2.5 < several < 3.5, rows

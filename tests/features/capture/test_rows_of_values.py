@@ -67,7 +67,7 @@ def test_rows_become_arrays_and_keep_their_counters(sql: str, text: str) -> None
 @pytest.mark.parametrize(
     "sql",
     [
-        many("INSERT INTO t (a, b)", "(?, ?)", 8),
+        many("INSERT INTO t (a, b)", "(?, ?)", 1),
         many("INSERT INTO t (a, tags)", "(?, ?)", 20),  # unnest takes arrays apart.
         many("INSERT INTO t (a, b)", "(?, lower(?))", 20),
         many("INSERT INTO other (a, b)", "(?, ?)", 20),

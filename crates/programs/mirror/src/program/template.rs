@@ -111,11 +111,12 @@ fn in_order(mut draws: Vec<(usize, Draw)>) -> Vec<(usize, Draw)> {
     let known: Vec<_> = known.map(|&(slot, _)| slot).collect();
     draws.sort_by_key(|(_, draw)| match draw {
         Draw::Recalled { .. } => 0,
+        Draw::Known { given, .. } if given.iter().any(|slot| known.contains(slot)) => 3,
         Draw::Known { .. } => 2,
         Draw::Copy { slot, .. } | Draw::Linear { slot, .. } | Draw::Between { slot, .. }
             if known.contains(slot) =>
         {
-            3
+            4
         }
         _ => 1,
     });

@@ -62,6 +62,7 @@ class KnownRows:
         for table, places in asked:
             keys = [key for key in self._unique.get(table, ()) if set(key) < places.keys()]
             self._with_whole_key(sources, number, table, places)
+            self._with_row(sources, number, table, places)
             for column in sorted(places.keys() - set(keys[0])) if keys else ():
                 sightings = self._seen(table, keys[0], column)
                 if not sightings or max(places.values()) >= len(sources):
@@ -120,6 +121,28 @@ class KnownRows:
                         otherwise=own,
                     )
 
+    def _with_row(
+        self, sources: list[Source], number: int, table: str, places: Mapping[str, int]
+    ) -> None:
+        """Give the last column of a key the value of a row that has the others."""
+        for key in self._unique.get(table, ()):
+            *others, last = key
+            if not others or not set(key) <= places.keys() or max(places.values()) >= len(sources):
+                continue
+            own = sources[places[last]]
+            is_drawn = isinstance(own, OfColumn) and own.group is None and not own.given
+            # Values of one earlier transaction are of one row.
+            apart = {_remembered(sources[places[c]]) for c in key}
+            if is_drawn or (isinstance(own, Recalled) and len(apart) > 1):
+                made = (self._sighting(name, table, (*others,), last) for name in self._steps)
+                sources[places[last]] = KnownValue(
+                    table=table,
+                    column=last,
+                    given=tuple(Given(column=c, step=number, parameter=places[c]) for c in others),
+                    sightings=tuple(seen for seen in made if seen is not None),
+                    otherwise=own,
+                )
+
     def _seen(self, table: str, key: tuple[str, ...], column: str) -> tuple[Sighting, ...]:
         """Return what sends or reads a column; nothing if no statement changes it."""
         place = table, key, column
@@ -158,6 +181,11 @@ class KnownRows:
         return Sighting(
             key=givers, value=sent.get(column), added_count=sign * int(added.value or 0)
         )
+
+
+def _remembered(source: Source) -> frozenset[str]:
+    givers = source.givers if isinstance(source, Recalled) else ()
+    return frozenset(giver.statement for giver in givers)
 
 
 def _asked(parsed: Parsed) -> Iterator[tuple[str, dict[str, int]]]:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from pgdyno.engine.distribution import Distribution, Hot, Spread, ValueKind
+from pgdyno.features.capture.arrays import quoted_items
 from pgdyno.features.capture.model import (
     Constant,
     Drawn,
@@ -242,22 +243,25 @@ def _list(
     labels = labels or tuple(observed.labels)
     if is_whole_list and all(items == lists[0] for items in lists) and set(lists[0]) <= set(labels):
         # States of the program, such as all that are not final.
-        return Constant(value=f"{{{','.join(lists[0])}}}")
+        return Constant(value=f"{{{quoted_items(lists[0], null='NULL')}}}")
     if is_whole_list and (same := list_dependency(observed, lists, earlier)):
         return same
+    lengths = observed.lengths if is_array else [len(items) for items in lists]
+    are_same = all(len(set(map(str, items))) <= 1 for items in lists)
+    if isinstance(known_key, Returned) and are_same and max(lengths) > 1:
+        # Several rows that belong to the row that an earlier step made.
+        return ListOf(of=known_key, length=_spread(lengths), is_one_value=True)
     if isinstance(known_key, Returned):
         return known_key.model_copy(update={"pick": "all"})
-    lengths = observed.lengths if is_array else [len(items) for items in lists]
     counted = number(observed, np.array(lengths, float), earlier) if is_whole_list else None
     # Several rows of a unique column may have NULL.
     known = [[str(item) for item in items if item is not None] for items in lists]
     is_distinct = all(len(set(items)) == len(items) for items in known)
-    is_one_value = not is_distinct and all(len(set(map(str, items))) <= 1 for items in lists)
     return ListOf(
         of=_element(observed, lists, column, raw),
         length=_spread(lengths),
         count=counted and Number(**counted.model_dump()),
-        is_one_value=is_one_value,
+        is_one_value=are_same and not is_distinct,
         is_distinct=is_distinct and max(lengths) > 1,
         is_sorted=are_sorted(lists),
     )

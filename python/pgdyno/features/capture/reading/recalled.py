@@ -66,13 +66,19 @@ class _Step:
     """The columns of the parameters of a step, with their families; the keys that it returns.
 
     `asked`: parameters that decide which rows there are. `changed`: pairs of a parameter that is
-    written into a column, and one that is compared with it.
+    written into a column, and one that is compared with it. `lists`: families of elements.
     """
 
     sent: dict[int, tuple[Place, Place]]
+    lists: dict[int, Place]
     returned: dict[int, Place]
     asked: set[int]
     changed: list[tuple[int, int]]
+
+    @property
+    def families(self) -> dict[int, Place]:
+        """Return the family of each parameter."""
+        return self.lists | {at: family for at, (_, family) in self.sent.items()}
 
 
 @dataclass(slots=True)
@@ -194,12 +200,7 @@ class Memories:
             if given or not isinstance(source, Constant | Drawn | OfColumn):
                 source = OfColumn(table=table, column=column)
             places, shares = self._recalled[kind, number, at]
-            givers = tuple(
-                Giver(statement=ids[key], parameter=place)
-                if place >= 0
-                else Giver(statement=ids[key], column=-1 - place)
-                for key, place in sorted(places)
-            )
+            givers = tuple(_giver(ids[key], place) for key, place in sorted(places))
             sources[at] = Recalled(givers=givers, shares=tuple(shares), otherwise=source)
             if (once := self._ended(kind, number, at, places)) is not None:
                 sources[at] = Taken(statement=ids[once[0]], parameter=once[1])
@@ -210,7 +211,7 @@ class Memories:
             seen = self._seen[kind, number, at]
             for (key, place), count in seen.makers.most_common(1):
                 if count >= max(_MADE * seen.values.total(), _INSTANCES_MIN):
-                    sources[at] = Taken(statement=ids[key], parameter=place)
+                    sources[at] = Taken(**_giver(ids[key], place).model_dump())
         for at, other in own.changed:
             # The version after a change follows from the one before it.
             added = self._added[kind, number, at, other]
@@ -249,7 +250,13 @@ class Memories:
 
     def _step(self, parsed: Parsed) -> _Step:
         uses = {} if parsed.copies else {n - 1: use for n, use in parsed.parameters.items()}
-        uses = {at: use for at, use in uses.items() if use.use in _USES and use.table}
+        uses = {at: use for at, use in uses.items() if use.table}
+        lists = {
+            at: self._family((use.table, use.column))
+            for at, use in uses.items()
+            if use.use == "list"
+        }
+        uses = {at: use for at, use in uses.items() if use.use in _USES}
         places = {at: (use.table, use.column) for at, use in uses.items()}
         sent = {at: (place, self._family(place)) for at, place in places.items()}
         asked = {
@@ -267,7 +274,7 @@ class Memories:
         returned = {-1 - at: self._family(place) for at, place in outputs if place[0]}
         families = {family for _, family in sent.values()}
         returned = {at: family for at, family in returned.items() if family not in families}
-        return _Step(sent, returned, asked, changed)
+        return _Step(sent, lists, returned, asked, changed)
 
     def _family(self, place: Place) -> Place:
         return self._families.family_of_key(place) or place
@@ -298,6 +305,9 @@ class Memories:
             new: dict[Place, _Entry] = defaultdict(dict)
             for step, call in kept.calls(range(len(group.steps))):
                 own, values = self._steps[kind][step], call.values
+                for at, family in own.families.items():
+                    value = values[at] if at < len(values) else None
+                    _name(new[family], value, family, known)
                 for at, (_, family) in own.sent.items():
                     value = values[at] if at < len(values) else None
                     if not isinstance(value, str):
@@ -316,9 +326,12 @@ class Memories:
             for family, entry in new.items():
                 memory[kept.session.id, family].appendleft(entry)
                 for giver, value in entry.items():
+                    if value is None:
+                        continue
                     # A program may ask for a key before the INSERT that makes it.
                     is_made = self._kinds[giver[0]] == "insert"
-                    if value is not None and (is_made or (family, value) not in known):
+                    before = known.get((family, value))
+                    if before is None or (is_made and self._kinds[before[0]] != "insert"):
                         known[family, value] = giver
 
     def _note(
@@ -333,7 +346,7 @@ class Memories:
             same = [[own for own in entry if entry[own] == value] for entry in entries]
             nearest = next((own for own in same if own), [])
             is_made = maker is not None and self._kinds[maker[0]] == "insert"
-            if maker is not None and is_made and maker[1] >= 0 and not seen.values[value]:
+            if maker is not None and is_made and not seen.values[value]:
                 seen.makers[maker] += 1
             seen.values[value] += 1
             for known, own in zip(seen.places, (itertools.chain(*same), nearest), strict=True):
@@ -344,6 +357,24 @@ class Memories:
             given = [[entry[at] for at in entry if at in givers][-1:] for entry in entries]
             last = [values[0] for values in given if values]
             back[last.index(value) if value in last else _BACK_MAX] += 1
+
+
+def _giver(statement: str, place: int) -> Giver:
+    if place >= 0:
+        return Giver(statement=statement, parameter=place)
+    return Giver(statement=statement, column=-1 - place)
+
+
+def _name(
+    entry: _Entry, value: Value, family: Place, known: Mapping[tuple[Place, str], _Giver]
+) -> None:
+    """Give a key that an INSERT of the transaction returned the first value that is new."""
+    place = next((place for place, own in entry.items() if own is None), None)
+    items = value if isinstance(value, list) else [value]
+    texts = (item for item in items if isinstance(item, str))
+    new = next((t for t in texts if t not in entry.values() and (family, t) not in known), None)
+    if place is not None and new is not None:
+        entry[place] = new
 
 
 def _number(values: Sequence[Value], at: int) -> float:

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 from pgdyno.features.capture.reading.names import Names
 
-# Fewer rows stay as they are: their number is a part of the statement.
-ROWS_MAX = 8
+# One row stays as it is.
+ROWS_MAX = 1
 ALIAS = "pgdyno_rows"
 _NAME = r'(?:"(?:[^"]|"")+"|[A-Za-z_][\w$]*)'
 _INSERT = re.compile(
