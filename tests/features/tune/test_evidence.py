@@ -114,7 +114,7 @@ def test_a_setting_whose_class_is_not_allowed_is_named_with_its_price() -> None:
     [left] = not_allowed(waits, MACHINE)
     assert left.setting == "synchronous_commit"
     assert "40 % of the samples; class durability: With off, a crash may lose" in left.why
-    assert not list(not_allowed(waits, MACHINE, ("durability", "safe")))
+    assert not list(not_allowed(waits, MACHINE, (*DEFAULT_RISKS, "durability")))
 
 
 def test_a_cache_smaller_than_the_data_is_searched_before_other_settings() -> None:
