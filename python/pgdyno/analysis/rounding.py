@@ -114,13 +114,15 @@ def change_text(ratio: Estimate, *, without: str = " (no interval yet)") -> str:
 
     An end has a plus sign only if the other end has a minus sign. A large ratio is a number of
     times: "210 times (160 to 280)".
-    Args: without, the text after a value that has no interval.
+    Args: without, the text after a value that has no interval; "" leaves the reason out, too.
     """
     if min(ratio.value, ratio.value if ratio.low is None else ratio.low) >= _TIMES_MIN:
         return f"{value_words(ratio)} times{range_words(ratio) or without}"
     value = (ratio.value - 1) * 100
-    if ratio.low is None or ratio.high is None or ratio.is_of_noise:
+    if ratio.low is None or ratio.high is None:
         return f"{signed(value, 1)} %{without}"
+    if ratio.is_of_noise:
+        return f"{signed(value, 0)} %{without and ' (the runs scatter too much for an interval)'}"
     low, high = (ratio.low - 1) * 100, (ratio.high - 1) * 100
     width = high - low
     digits = _short(value, low, high, 0 if width >= 20 else 1 if width >= 0.4 else 2)

@@ -66,8 +66,9 @@ def compare_blocks(findings: ExperimentFindings) -> BlockAnswer:
     return BlockAnswer(
         head_of(findings),
         (
-            *_sentences(findings, compared),
+            *_short(findings, compared),
             *filter(None, (level_table(compared),)),
+            *_sentences(findings, compared),
             _forest(findings, compared),
             *_lines(findings, compared),
             *compare_sections(findings),
@@ -116,11 +117,18 @@ def compare_sections(
     yield BlockSection("Differences", "differs", "What differs", "", differing)
 
 
+def _short(findings: ExperimentFindings, compared: CompareFindings) -> Iterator[Block]:
+    """Yield the answer for readers who do not know the words, with what it must not be used for."""
+    if findings.runs_valid and (words := in_short.of_compare(compared)):
+        bad = findings.runs_total - findings.runs_valid
+        of = quantities.counted(findings.runs_total, "run")
+        marked = f" NOT VALID: {bad} of {of} measured something else, see below." if bad else ""
+        yield in_short.sentence(f"{words}{marked}")
+
+
 def _sentences(findings: ExperimentFindings, compared: CompareFindings) -> Iterator[Block]:
     """Yield a sentence for each contrast, or the one sentence, and what could not start."""
     is_valid = findings.runs_valid > 0
-    if is_valid and (words := in_short.of_compare(compared)):
-        yield in_short.sentence(words)
     for contrast in compared.contrasts:
         tone = TONES.get(contrast.deciding.verdict, "plain") if is_valid else "bad"
         names = (contrast.variant, contrast.reference)

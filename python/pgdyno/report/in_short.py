@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pgdyno.analysis.compare import Verdict
@@ -13,6 +13,7 @@ from pgdyno.analysis.losses import Loss
 from pgdyno.analysis.rounding import change_text, range_words, value_words
 from pgdyno.programs.registry import own_metrics
 from pgdyno.report.block_charts import SentenceBlock
+from pgdyno.settings.rule import MAJORS, rule_of
 
 # From this ratio on, and below its inverse, "1.5 times as many" is easier than "50 % more".
 _TIMES_MIN = 1.5
@@ -40,12 +41,45 @@ def sentence(words: str) -> SentenceBlock:
 def of_compare(compared: CompareFindings) -> str:
     """Return what each variant changes; "" without a comparison."""
     contrasts, metric = compared.contrasts, compared.metric
-    said = [_of_contrast(metric, contrast) for contrast in contrasts[:_NAMED_MAX]]
+    said = list(_of_effects(compared))
+    unknown = [of for of in contrasts if not _is_known(of)]
+    known = [of for of in contrasts if of not in unknown]
+    said += [_of_contrast(metric, contrast) for contrast in known[:_NAMED_MAX]]
+    if (more := len(known) - _NAMED_MAX) > 0:
+        said.append(f"{more} more comparisons are below")
+    if len(unknown) == 1:
+        said.append(_of_contrast(metric, unknown[0]))
+    elif unknown:
+        names = [f"{_quoted(of.variant)} than {_quoted(of.reference)}" for of in unknown]
+        listed = ", or ".join(names[:_NAMED_MAX]).replace(" than ", " is better than ", 1)
+        cells = "for single cells, " if compared.effects else ""
+        said.append(f"{cells}it is not known whether {listed}")
     if not said:
         return ""
-    more = len(contrasts) - len(said)
-    words = "; ".join([*said, *([f"{more} more comparisons are below"] if more else [])])
-    return f"{words[0].upper()}{words[1:]}{price(compared.variants)}."
+    words = "; ".join(said)
+    subject = _subject(compared)
+    words = words if subject else f"{words[0].upper()}{words[1:]}"
+    return f"{subject}{words}{price(compared.variants)}."
+
+
+def _of_effects(compared: CompareFindings) -> Iterator[str]:
+    """Yield what each value of the factor that is varied changes over all cells, if certain."""
+    grid = compared.grid
+    if grid is None or not grid.names:
+        return
+    first = next(level for row in grid.names.values() for level in row)
+    for effect in compared.effects:
+        [factor, level] = effect.terms[0]
+        if len(effect.terms) == 1 and factor == grid.varied and effect.is_sure:
+            names = (f"{factor}={level}", f"{factor}={first}")
+            words = _change(compared.metric, _verdict(effect.ratio), effect.ratio, *names)
+            yield f"on average over {grid.others or 'all cells'}, {words}"
+
+
+def _is_known(of: ContrastFindings) -> bool:
+    """Return whether the deciding metric, p50 or p99 is decided."""
+    others = (of.comparisons[name].verdict for name in ("p50", "p99") if name in of.comparisons)
+    return any(verdict != "cannot tell" for verdict in (of.deciding.verdict, *others))
 
 
 def _of_contrast(metric: str, of: ContrastFindings) -> str:
@@ -59,6 +93,17 @@ def _of_contrast(metric: str, of: ContrastFindings) -> str:
         if name in ("p50", "p99") and other.verdict in ("lower", "higher")
     ]
     return ", but ".join([words, *([" and ".join(sure)] if sure else [])])
+
+
+def _subject(compared: CompareFindings) -> str:
+    """Return "synchronous_commit: ", the setting that the names of the variants do not say."""
+    changed = {name for variant in compared.variants for name, _ in variant.changes}
+    if len(changed) != 1 or any(
+        variant.name.startswith((*changed,)) for variant in compared.variants
+    ):
+        return ""
+    [name] = changed
+    return f"{name}: " if rule_of(name, MAJORS[-1]) is not None else ""
 
 
 def of_curves(curves: Sequence[CurveFindings]) -> str:

@@ -202,9 +202,10 @@ def _tried_lines(tuned: TuneFindings) -> Iterator[LabelledLine]:
         listed = [f"{t.name} {change_text(t.ratio)}" if t.ratio else t.name for t in ran]
         not_yet = f"; not tried: {', '.join(left)}" if left else ""
         yield LabelledLine("tried", f"{'; '.join(listed[:_TRIED_MAX])}{not_yet}")
-    yield from (LabelledLine("value", trial_text(tuned, t), level=level) for t in ran[:_TRIED_MAX])
+    label = "tried" if level == "short" else "value"
+    yield from (LabelledLine(label, trial_text(tuned, t), level=level) for t in ran[:_TRIED_MAX])
     if (more := len(ran) - _TRIED_MAX) > 0:
-        yield LabelledLine("value", f"and {more} more on the page and in --json", level=level)
+        yield LabelledLine(label, f"and {more} more on the page and in --json", level=level)
     if left and level == "short":
         yield LabelledLine("tried", f"not tried: {', '.join(left)}")
     for name, why in tuned.left_out.items():
