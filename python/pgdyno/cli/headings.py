@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import click
@@ -16,8 +14,6 @@ from pgdyno.cli.verb_help import examples_of, meant_by
 SERVER = "Server"
 COMPARED = "Comparison"
 LOAD = "Load"
-TABLES = "Tables"
-LOADING = "Loading"
 ANSWER = "Answer"
 REST = "Options"
 
@@ -64,11 +60,6 @@ def _are_alike(name: str, other: str) -> bool:
     import difflib
 
     return difflib.SequenceMatcher(None, name.lstrip("-"), other.lstrip("-")).ratio() > _ALIKE
-
-
-def under(heading: str) -> Callable[..., Callable[[Any], Any]]:
-    """Return `click.option` for options of the section `heading`."""
-    return partial(click.option, cls=Headed, heading=heading)
 
 
 class Operand(click.Argument):
