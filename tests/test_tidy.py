@@ -47,6 +47,7 @@ PYTHON = (
     python_rules.words_of_features,
     python_rules.arguments_by_name,
     python_rules.locals_named_by_content,
+    python_rules.type_names_are_nouns,
     python_rules.one_form_of_percent,
     units.units_in_names,
 )

@@ -81,7 +81,7 @@ def run(
             resolved=server,
             permissions=permissions or Permissions(),
             store=Store.default(store),
-            progress=_Said(said),
+            progress=_CallerProgress(said),
         )
     findings = answer_so_far(outcome.folder, outcome.error)
     if outcome.folder is not None and findings is not None:
@@ -370,7 +370,7 @@ class Contrast:
         return replace(comparison, ratio=turned, verdict=verdict)
 
 
-class _Said(RunProgress):
+class _CallerProgress(RunProgress):
     def __init__(self, say: Callable[[str], None] | None) -> None:
         self._say = say
 

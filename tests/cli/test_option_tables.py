@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from pgdyno.cli.headings import Headed
+from pgdyno.cli.headings import HeadedOption
 from pgdyno.cli.option_table import table
 
 
@@ -29,7 +29,7 @@ def test_each_word_of_a_table_is_a_setting_of_its_option() -> None:
     def command() -> None:
         pass
 
-    options = {option.name: option for option in command.params if isinstance(option, Headed)}
+    options = {option.name: option for option in command.params if isinstance(option, HeadedOption)}
     assert list(options) == ["clients", "only", "ratio", "kind", "of", "data_dir", "q"]
     clients, only, ratio, kind, of, data_dir, q = options.values()
     assert clients.opts == ["-c", "--clients", "--client"]

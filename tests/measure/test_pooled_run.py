@@ -12,7 +12,7 @@ from tests.fixtures.poolers import Pooler
 from tests.measure.test_watched_run import last_run
 
 from pgdyno.errors import SpecError
-from pgdyno.measure.pooler_found import PoolerFound
+from pgdyno.measure.pooler_found import ReachedPooler
 from pgdyno.server.target import Target
 
 CONFIRMED = ("--confirm", "pooled@127.0.0.1")  # The pooler's sessions, or another test's.
@@ -83,7 +83,7 @@ def test_statements_that_the_pooler_forgets_are_refused_before_the_load(
 def test_which_poolers_forget_prepared_statements(
     mode: str, version: str, prepared_count: int | None, is_refused: bool
 ) -> None:
-    pooler = PoolerFound(Target("db", "6432", "u", "d"), None, mode, version, prepared_count)
+    pooler = ReachedPooler(Target("db", "6432", "u", "d"), None, mode, version, prepared_count)
     pooler.refuse({"simple", "extended"})
     if not is_refused:
         pooler.refuse({"prepared"})

@@ -103,6 +103,12 @@ SNIPPETS: list[tuple[Rule, str, str, str]] = [
     ),
     (python_rules.arguments_by_name, "python/pgdyno/a.py", "Run(*(a, b), c=d)", "Run(*rows, c=d)"),
     (
+        python_rules.type_names_are_nouns,
+        "python/pgdyno/spec/a.py",
+        "class HeadSpilled:\n    pass",
+        "class SpilledHead:\n    pass\n\n\nclass Seed:\n    pass",
+    ),
+    (
         python_rules.no_io_in_pure_stages,
         "python/pgdyno/analysis/a.py",
         "from pathlib import Path",

@@ -284,7 +284,7 @@ class CurveFindings:
 
 
 @dataclass(frozen=True, slots=True)
-class Repeated:
+class RepeatedRun:
     """A run that does not count: something outside disturbed it, and it was repeated."""
 
     number: int
@@ -322,7 +322,7 @@ class ExperimentFindings:
     notes: tuple[str, ...] = field(default=())
     remarks: tuple[str, ...] = ()
     is_complete: bool = True
-    repeated: tuple[Repeated, ...] = ()
+    repeated: tuple[RepeatedRun, ...] = ()
 
     @property
     def repeated_words(self) -> str:

@@ -11,7 +11,7 @@ from pgdyno.spec.condition import Condition
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class GateVerdict:
     """The verdict of a gate on one estimate. `of` names the variant, "" if there is none."""
 
     gate: Condition
@@ -20,15 +20,15 @@ class Judged:
     is_kept: bool
 
 
-def judge(gate: Condition, findings: ExperimentFindings) -> list[Judged]:
+def judge(gate: Condition, findings: ExperimentFindings) -> list[GateVerdict]:
     """Return the gate's verdict on each estimate it applies to; without an estimate it fails."""
     judged = [
-        Judged(gate, of, estimate, is_kept(gate, estimate))
+        GateVerdict(gate, of, estimate, is_kept(gate, estimate))
         for of, estimate in (
             _of_a_type(gate, findings) if gate.of else _estimates(gate.name, findings)
         )
     ]
-    return judged or [Judged(gate, "", None, is_kept=False)]
+    return judged or [GateVerdict(gate, "", None, is_kept=False)]
 
 
 def is_kept(gate: Condition, estimate: Estimate) -> bool:

@@ -32,7 +32,7 @@ _METAVAR_MAX = 20
 _NUMBERS = ("integer", "float")
 
 
-class Headed(click.Option):
+class HeadedOption(click.Option):
     """An option with the heading of its section in --help.
 
     `first`: a first user needs it, so --help shows it. --help-all shows every option.
@@ -171,7 +171,7 @@ class Verb(click.Command):
 
 def is_first(parameter: click.Parameter) -> bool:
     """Return whether --help shows it. Options without a heading are few, and of one verb alone."""
-    return not isinstance(parameter, Headed) or parameter.first
+    return not isinstance(parameter, HeadedOption) or parameter.first
 
 
 def _record(parameter: click.Parameter, context: click.Context) -> tuple[str, str] | None:

@@ -7,7 +7,7 @@ from textwrap import wrap
 import click
 
 from pgdyno.cli import options
-from pgdyno.cli.headings import LOAD, Headed, Verb
+from pgdyno.cli.headings import LOAD, HeadedOption, Verb
 from pgdyno.cli.option_table import table, together
 from pgdyno.cli.output import data
 from pgdyno.cli.program_help import client_options, clients_by_size, program_field
@@ -133,7 +133,7 @@ one_server = together(_loaded, _carried_out)
 variants = together(_loaded, options.changing, _carried_out)
 
 
-def program_options() -> list[Headed]:
+def program_options() -> list[HeadedOption]:
     """Return an option for each option of a built-in program, with the engine's names.
 
     Without an engine the list is empty, and the verb reports the missing engine.
@@ -145,11 +145,11 @@ def program_options() -> list[Headed]:
     return [_option_of(builtin, option) for builtin in builtins for option in builtin.options]
 
 
-def _option_of(builtin: BuiltinFacts, option: OptionFacts) -> Headed:
+def _option_of(builtin: BuiltinFacts, option: OptionFacts) -> HeadedOption:
     kind = click.IntRange(*option.range) if option.range else click.Choice(option.values)
     words = option.description.rstrip(".")
     default = "" if option.range else f" (default {option.values[0]})"
-    return Headed(
+    return HeadedOption(
         [f"--{option.name}", program_field(option.name)],
         heading=f"Program {builtin.name}",
         type=kind,

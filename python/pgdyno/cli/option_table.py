@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from pgdyno.cli.headings import Headed
+from pgdyno.cli.headings import HeadedOption
 
 Decorator = Callable[[Any], Any]
 _RANGE = re.compile(r"(\w+):(-?[\d.]*?)\.\.(-?[\d.]*)")
@@ -51,7 +51,7 @@ class OptionLine:
 
     def decorator(self, further: Mapping[str, Any]) -> Decorator:
         """Return the decorator that adds the option, with more arguments of click."""
-        return click.option(*self.names, cls=Headed, **{**self.settings, **further})
+        return click.option(*self.names, cls=HeadedOption, **{**self.settings, **further})
 
 
 def lines_of(text: str) -> Iterator[OptionLine]:

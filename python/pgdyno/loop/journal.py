@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from pgdyno.analysis.findings import Repeated
+from pgdyno.analysis.findings import RepeatedRun
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.planned import Cell, PlannedRun, PlannedVariant, Stop
@@ -81,10 +81,10 @@ def repeat(
     folder.add_decision({**entry, "why": doubt.message, "elapsed_ns": elapsed_ns})
 
 
-def repeated(folder: ExperimentFolder) -> tuple[Repeated, ...]:
+def repeated(folder: ExperimentFolder) -> tuple[RepeatedRun, ...]:
     """Return the runs that were repeated because something outside disturbed them, in order."""
     return tuple(
-        Repeated(decision["number"], decision["kind"], decision["why"])
+        RepeatedRun(decision["number"], decision["kind"], decision["why"])
         for decision in folder.decisions()
         if decision["decision"] == "repeated"
     )

@@ -18,7 +18,7 @@ _KNOWS_PREPARED = (1, 21)
 
 
 @dataclass(frozen=True, slots=True)
-class PoolerFound:
+class ReachedPooler:
     """The pooler that `target` leads to. `console` is None if the same user may not connect to it.
 
     `mode` and `version` are "" if the console does not tell them.
@@ -49,7 +49,7 @@ class PoolerFound:
 
 def pooler_at(
     target: Target, named: Target | None, verb: str, progress: RunProgress, observe: str | None
-) -> PoolerFound:
+) -> ReachedPooler:
     """Return the pooler that `target` leads to.
 
     The console is `named`, or else found if the same user may connect to it. If it is not found, a
@@ -67,10 +67,10 @@ def pooler_at(
         why = error.message if isinstance(error, ServerError) else str(error).strip()
         if named is None:
             progress.said(f"the pooler's console: {why.rstrip('.')}; --pooler CONNINFO names it")
-        return PoolerFound(target, named)
+        return ReachedPooler(target, named)
     own = next((row for row in databases if row.get("name") == target.database), {})
     prepared = config.get("max_prepared_statements", "")
-    return PoolerFound(
+    return ReachedPooler(
         target,
         console,
         mode=own.get("pool_mode") or config.get("pool_mode", ""),

@@ -70,7 +70,7 @@ class UserIds:
 
 
 @dataclass(frozen=True, slots=True)
-class Completed:
+class EndedChild:
     """A child that ended by itself; of its output the last MiB is kept."""
 
     argv: tuple[str, ...]
@@ -292,7 +292,7 @@ def run(
     name: str = "",
     grace_s: float = 0.0,
     death_signal: signal.Signals | None = signal.SIGTERM,
-) -> Completed:
+) -> EndedChild:
     """Run a child to its end, with `stdin` as its input, and return its output.
 
     Args: grace_s, how long the child may still run after a signal asked for the end; death_signal,
@@ -329,7 +329,7 @@ def run(
         except BaseException:
             child.terminate_session()
             raise
-        return Completed(
+        return EndedChild(
             argv=tuple(str(argument) for argument in argv),
             returncode=returncode,
             stdout=_tail(out),

@@ -130,7 +130,7 @@ POINTS_MAX = 600
 
 
 @dataclass(frozen=True, slots=True)
-class Thinned:
+class ThinnedSeries:
     """One series on the thinned axis. `low` and `high` are None if no values were merged."""
 
     mean: tuple[float | None, ...]
@@ -145,14 +145,14 @@ def thin_axis(time_s: Sequence[float], points_max: int = POINTS_MAX) -> tuple[fl
     return tuple((time_s[a] + time_s[b - 1]) / 2 for a, b in _buckets(len(time_s), points_max))
 
 
-def thin(values: Sequence[float | None], points_max: int = POINTS_MAX) -> Thinned:
+def thin(values: Sequence[float | None], points_max: int = POINTS_MAX) -> ThinnedSeries:
     """Return minimum, mean and maximum of each bucket; a bucket that has only gaps stays a gap.
 
     Args: values, shape (n,), in time order, evenly spaced, any unit; None = gap.
     Limits: the mean is over the values without gaps, so it is right for evenly sampled rates.
     """
     if len(values) <= points_max:
-        return Thinned(tuple(values), None, None)
+        return ThinnedSeries(tuple(values), None, None)
     numbers = np.array(values, dtype=np.float64)
     known = ~np.isnan(numbers)
     starts = np.array([start for start, _ in _buckets(len(values), points_max)])
@@ -160,7 +160,7 @@ def thin(values: Sequence[float | None], points_max: int = POINTS_MAX) -> Thinne
     total = np.add.reduceat(np.where(known, numbers, 0.0), starts)
     means = np.divide(total, count, out=np.full(count.size, np.nan), where=count > 0)
     lows, highs = np.fmin.reduceat(numbers, starts), np.fmax.reduceat(numbers, starts)
-    return Thinned(_with_gaps(means), _with_gaps(lows), _with_gaps(highs))
+    return ThinnedSeries(_with_gaps(means), _with_gaps(lows), _with_gaps(highs))
 
 
 def _with_gaps(numbers: npt.NDArray[np.float64]) -> tuple[float | None, ...]:

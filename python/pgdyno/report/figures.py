@@ -29,7 +29,7 @@ _HERO_PANELS = ("tps", "latency")
 _CURVE_PERCENTILES = ("p50", "p95", "p99")
 
 
-class Timed(Protocol):
+class TimedResult(Protocol):
     """A result with panels over time: a run, or a watch."""
 
     @property
@@ -80,7 +80,7 @@ def curve_charts(findings: ExperimentFindings) -> tuple[Chart, ...]:
     return tuple(chart for chart in charts if chart is not None)
 
 
-def time_charts(timed: Timed) -> tuple[Chart, ...]:
+def time_charts(timed: TimedResult) -> tuple[Chart, ...]:
     """Return every panel of the run as a chart on one shared time axis."""
     return tuple(over_time(panel, timed) for panel in drawable(timed))
 
@@ -94,7 +94,7 @@ def sections_of(charts: Iterable[Chart]) -> tuple[tuple[str, tuple[Chart, ...]],
     return tuple((section, tuple(some)) for section, some in by_section.items())
 
 
-def drawable(timed: Timed) -> tuple[Panel, ...]:
+def drawable(timed: TimedResult) -> tuple[Panel, ...]:
     """Return the panels that have values at two moments or more."""
     return tuple(
         panel
@@ -186,7 +186,7 @@ def percentiles(findings: CurveFindings, *, several: bool) -> Chart | None:
 
 
 def over_time(
-    panel: Panel, timed: Timed, *, key: str = "", height_px: int = _TIME_HEIGHT_PX
+    panel: Panel, timed: TimedResult, *, key: str = "", height_px: int = _TIME_HEIGHT_PX
 ) -> Chart:
     """Return one panel as a chart with the marks of the run."""
     names = tuple(series.name for series in panel.series)

@@ -114,14 +114,14 @@ def readable(formula: str, machine: Machine) -> str:
     "by(load, dw=2, other=1) * ram" is "ram" for web; `*` is written "x".
     """
     tree = ast.parse(formula, mode="eval")
-    chosen = _Chosen(machine).visit(tree)
+    chosen = _ChoiceReplacer(machine).visit(tree)
     text = ast.unparse(ast.fix_missing_locations(chosen))
     for old, new in ((" * MB", " MB"), (" * GB", " GB"), (" * kB", " kB"), (" * ", " x ")):
         text = text.replace(old, new)
     return text.replace("'", "")
 
 
-class _Chosen(ast.NodeTransformer):
+class _ChoiceReplacer(ast.NodeTransformer):
     """Replaces each choice by the value that this machine chooses."""
 
     def __init__(self, machine: Machine) -> None:

@@ -104,7 +104,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedValues:
     """The values of one setting that need no attention; `harm` is what the others do."""
 
     about: str
@@ -129,11 +129,11 @@ def catalogue() -> dict[str, Entry]:
 
 
 @lru_cache(maxsize=1)
-def accepted_values() -> dict[str, Accepted]:
+def accepted_values() -> dict[str, AcceptedValues]:
     """Return setting in lower case -> the accepted values, for every core setting."""
     text = files("pgdyno.settings").joinpath("accepted.toml").read_text(encoding="utf-8")
     return {
-        name.lower(): Accepted(
+        name.lower(): AcceptedValues(
             about=group["about"],
             harm=group["harm"],
             verdict=group.get("verdict", "warn"),

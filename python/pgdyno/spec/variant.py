@@ -84,7 +84,7 @@ def _price(text: str) -> str:
     return text.strip()
 
 
-class _Named(Spec):
+class _NamedSpec(Spec):
     name: Annotated[str, Field(min_length=1, max_length=60)]
 
 
@@ -149,7 +149,7 @@ class OtherLoad(Spec):
     protocol: Protocol | None = None
 
 
-class Variant(OtherLoad, OtherServer, OtherCluster, ChangedContent, _Named):
+class Variant(OtherLoad, OtherServer, OtherCluster, ChangedContent, _NamedSpec):
     """One variant of a comparison: it names only what it changes.
 
     A spec file has the fields of all groups in one table, in the reverse order of these classes.

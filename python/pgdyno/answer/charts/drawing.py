@@ -31,7 +31,7 @@ _Known = dict[str, list[Deltas]]
 
 
 @dataclass(slots=True)
-class _Drawn:
+class _DrawnPoints:
     """The points of one chart so far, by run; a gap is a point whose values are NaN."""
 
     pieces: list[tuple[IntArray, Mapping[str, FloatArray]]] = field(default_factory=list)
@@ -90,7 +90,7 @@ def panel_of(
     known: _Known | None = None,
 ) -> Panel | None:
     """Return one panel, None if nothing was measured or all values are 0."""
-    drawn = _Drawn()
+    drawn = _DrawnPoints()
     for run in runs:
         arrays = run.telemetry(chart.collector)
         if arrays is None or not len(arrays["time_ns"]):

@@ -20,8 +20,8 @@ class ReceivedProcesses:
 
     def __init__(self, session: HostSession) -> None:
         self._session = session
-        self.times: UsageReader = _Received(session, "schedstat", parse_schedstat)
-        self.usage: UsageReader = _Received(session, "stat", parse_usage)
+        self.times: UsageReader = _ReceivedFiles(session, "schedstat", parse_schedstat)
+        self.usage: UsageReader = _ReceivedFiles(session, "stat", parse_usage)
 
     def postmaster_of(self, backend_pid: int) -> int:
         """Return the parent of one of the server's backends; 0 until a sample has it."""
@@ -45,7 +45,7 @@ class ReceivedProcesses:
         return [int(number) for number in numbers if int(number) != pid]
 
 
-class _Received:
+class _ReceivedFiles:
     """Reads one file of each process from the last sample."""
 
     def __init__(self, session: HostSession, name: str, parse: Callable[[bytes], Counts]) -> None:

@@ -24,7 +24,7 @@ _MORE_RATIO = 0.05
 Table = TypeVar("Table", bound=CompareDesign | FactorialDesign | PassesDesign)
 
 
-class Budgeted(Design[Table]):
+class BudgetedDesign(Design[Table]):
     """Rounds of all variants, as many as fit into the budget, if there is one."""
 
     rounds_needed = PLANNED_PAIRS_MIN

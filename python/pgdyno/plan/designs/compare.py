@@ -28,7 +28,7 @@ from pgdyno.analysis.compare import (
 from pgdyno.analysis.intervals import PLANNED_PAIRS_MIN, Looks, look, planned_looks
 from pgdyno.analysis.rounding import change_text
 from pgdyno.plan.design import NONE
-from pgdyno.plan.designs.budgeted import ROUNDS_MAX, Budgeted, round_ns
+from pgdyno.plan.designs.budgeted import ROUNDS_MAX, BudgetedDesign, round_ns
 from pgdyno.plan.history import History, elapsed_ns, pilots, rounds
 from pgdyno.plan.visits import visit, visited, warm_up_ns
 from pgdyno.quantities import counted, duration_text
@@ -63,7 +63,7 @@ class Standing:
     is_within_budget: bool = True
 
 
-class Compare(Budgeted[CompareDesign]):
+class Compare(BudgetedDesign[CompareDesign]):
     """The reference against every variant without a verdict."""
 
     model = CompareDesign

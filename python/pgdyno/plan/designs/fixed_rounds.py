@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from pgdyno.analysis.compare import shuffled
 from pgdyno.plan.design import NONE
-from pgdyno.plan.designs.budgeted import Budgeted
+from pgdyno.plan.designs.budgeted import BudgetedDesign
 from pgdyno.plan.history import History, pilots, rounds
 from pgdyno.plan.visits import visit, visited, warm_up_ns
 from pgdyno.quantities import counted, duration_text
@@ -22,7 +22,7 @@ from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop
 Table = TypeVar("Table", bound=FactorialDesign | PassesDesign)
 
 
-class FixedRounds(Budgeted[Table]):
+class FixedRounds(BudgetedDesign[Table]):
     """What the three designs share."""
 
     def next_run(self, history: History, excluded: frozenset[str] = NONE) -> PlannedRun | Stop:

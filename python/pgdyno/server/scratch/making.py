@@ -103,7 +103,7 @@ class ScratchRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class NewFolder:
     """A folder that exists and has no cluster yet."""
 
     folder: ClusterFolder
@@ -113,7 +113,7 @@ class Made:
     notes: tuple[str, ...]
 
 
-def make_folder(request: ScratchRequest) -> Made:
+def make_folder(request: ScratchRequest) -> NewFolder:
     """Choose the place and the user of the cluster, and make its folder.
 
     Raises: SpecError or RefusedError about its settings or its place; nothing is made then.
@@ -142,10 +142,10 @@ def make_folder(request: ScratchRequest) -> Made:
         settings=chosen,
     )
     folder = ClusterFolder.create(spot.parent, record, is_other_user=not user.is_current)
-    return Made(folder, binaries, user, wal_parent, spot.notes)
+    return NewFolder(folder, binaries, user, wal_parent, spot.notes)
 
 
-def initialise(made: Made, request: ScratchRequest) -> None:
+def initialise(made: NewFolder, request: ScratchRequest) -> None:
     """Make the cluster in its folder.
 
     Raises: ServerError with the words of initdb; InterruptedByUser.
