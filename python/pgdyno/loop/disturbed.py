@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
@@ -48,30 +50,26 @@ def disturbed_by(stored: StoredRun, numbers: LoadNumbers) -> tuple[Doubt, ...]:
 
     The tail of the latency decides a trial, so late timers are compared with it.
     """
-    facts = RunFacts(
-        LoadFacts(
-            measured_seconds=numbers.seconds,
-            client_count=1,
-            completed_count=numbers.counts.completed,
-            latency_p50_ns=numbers.latency.percentiles["p99"].value * 1e6,
-        ),
-        machine_facts(stored, numbers, is_same_host=False),
-    )
+    tail_ns = numbers.latency.percentiles["p99"].value * 1e6
+    load = replace(_load(numbers), latency_p50_ns=tail_ns)
+    facts = RunFacts(load, machine_facts(stored, numbers, is_same_host=False))
     return tuple(doubt for doubt in doubts(facts) if doubt.kind in MACHINE_DOUBTS)
 
 
 def disturbed_from_outside(stored: StoredRun, numbers: LoadNumbers) -> tuple[Doubt, ...]:
     """Return the doubts that another run of the same load may not have."""
     facts = RunFacts(
-        LoadFacts(
-            measured_seconds=numbers.seconds,
-            client_count=1,
-            completed_count=numbers.counts.completed,
-        ),
+        _load(numbers),
         machine_facts(stored, numbers, is_same_host=False),
         DatabaseFacts(others_ratio=others_ratio_of(stored, numbers)),
     )
     return tuple(doubt for doubt in doubts(facts) if doubt.kind in OUTSIDE_DOUBTS)
+
+
+def _load(numbers: LoadNumbers) -> LoadFacts:
+    """Return the facts of a load whose clients do not count."""
+    completed = numbers.counts.completed
+    return LoadFacts(measured_seconds=numbers.seconds, client_count=1, completed_count=completed)
 
 
 def has_timed_checkpoint(stored: StoredRun, numbers: LoadNumbers) -> bool:

@@ -12,7 +12,7 @@ import psycopg
 from psycopg.pq.abc import PGconn, PGresult
 
 from pgdyno.clock import monotonic_ns, process_cpu_ns
-from pgdyno.server.connect import Connection
+from pgdyno.server.connect import Connection, execute_cheap
 from pgdyno.server.silence import NoAnswer, answer, poll_of
 
 Connect = Callable[[], Connection]
@@ -25,8 +25,6 @@ SILENCE_S_MAX = 5
 BUSY_SESSION_MS = 5
 _MANY_SESSIONS = 200
 LOCK_TIMEOUT_MS = 100
-# How often a statement is tried if the role's own statement_timeout cancels it.
-_TRIES = 50
 
 # At the end of each statement glibc returns memory to the kernel. Getting this memory back is a
 # third of the cost of a sample of 250 sessions. After a block of this size was freed, glibc keeps
@@ -117,18 +115,30 @@ class Session(Protocol):
         ...
 
 
-def _told(connection: Connection, sql: str) -> tuple[Any, ...] | None:
-    """Return one row of a cheap statement; retry if the role's own statement_timeout cancels it."""
-    for tries_left in reversed(range(_TRIES)):
-        try:
-            return connection.execute(sql).fetchone()
-        except psycopg.errors.QueryCanceled:
-            if not tries_left:
-                raise
-    raise AssertionError("the last try returns or raises")
+class ConnectionSession:
+    """What the sessions of a server and of a console share: a connection that may be lost."""
+
+    def __init__(self, connect: Connect) -> None:
+        self._connect = connect
+        self._connection: Connection | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """True until the connection is seen to be lost, or closed."""
+        return self._connection is not None and not self._connection.closed
+
+    def before_sample(self, interval_ns: int) -> int:  # noqa: ARG002 - of every session
+        """Return 0: the other end answers at once."""
+        return 0
+
+    def close(self) -> None:
+        """Close the connection. Never raises."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
 
-class ServerSession:
+class ServerSession(ConnectionSession):
     """The connection of one thread of the observer.
 
     `connect` must return an autocommit connection directly to the server. A database other than the
@@ -145,10 +155,9 @@ class ServerSession:
         is_many = busy_sessions >= _MANY_SESSIONS
         # The additional time that a statement may take because all cores are busy.
         self.more_ms = busy_sessions * BUSY_SESSION_MS if is_many else 0
-        self._connect = connect
+        super().__init__(connect)
         self._application_name = application_name
         self._is_local = is_local
-        self._connection: Connection | None = None
         self._ready: select.poll | None = None
         self._can_prepare = True
         self._prepared: set[str] = set()
@@ -173,7 +182,7 @@ class ServerSession:
         connection.silence_s_max = SILENCE_S_MAX + self.more_ms // 1000
         try:
             began_ns = monotonic_ns()
-            row = _told(connection, PID_SQL)
+            row = execute_cheap(connection, PID_SQL).fetchone()
             # A statement without work takes little more than the round trip.
             self._way_ns = monotonic_ns() - began_ns
             if connection.is_pooled or row is None or row[0] != connection.info.backend_pid:
@@ -182,7 +191,7 @@ class ServerSession:
             try:
                 row = connection.execute(SESSION_SQL, name).fetchone()
             except psycopg.errors.QueryCanceled:
-                _told(connection, PATIENCE_SQL)
+                execute_cheap(connection, PATIENCE_SQL)
                 row = connection.execute(SESSION_SQL, name).fetchone()
             assert row is not None
             if self.more_ms:
@@ -204,11 +213,6 @@ class ServerSession:
         self.active_least_ns += int(row[-3])
         self._ready = poll_of(connection.pgconn)
         self._connection = connection
-
-    @property
-    def is_open(self) -> bool:
-        """True until the connection is seen to be lost, or closed."""
-        return self._connection is not None and not self._connection.closed
 
     def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of one read-only statement, prepared if that works.
@@ -302,10 +306,6 @@ class ServerSession:
         if self.version >= _REPORTS_SINCE:
             self.fetch_often(REPORT_SQL)
 
-    def before_sample(self, interval_ns: int) -> int:  # noqa: ARG002 - of every session
-        """Return 0: the server answers at once."""
-        return 0
-
     def backend_cpu_ns(self) -> int:
         """Return the CPU time of our own backend, or 0 if it is on another host."""
         if not self._is_local or not self.is_open:
@@ -321,12 +321,6 @@ class ServerSession:
             connection.cancel_safe(timeout=1.0)
         except (psycopg.Error, OSError):
             return
-
-    def close(self) -> None:
-        """Close the connection. Never raises."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
 
 
 def rows_of(result: PGresult) -> list[tuple[Any, ...]]:

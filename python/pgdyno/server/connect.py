@@ -21,7 +21,7 @@ from pgdyno.process import signals
 from pgdyno.server.conninfo import without_pg_environment
 from pgdyno.server.failures import failure, shortened, statement_failure
 from pgdyno.server.session_start import AT_ONCE, FIRST_TEXT, JIT_SINCE, MARK, OWN_PATH, OWN_SETTINGS
-from pgdyno.server.silence import LOOK_S, NoAnswer, hearing, until_signal
+from pgdyno.server.silence import LOOK_S, NoAnswer, hearing
 from pgdyno.server.target import Target
 from pgdyno.server.user_command import password_of, refuse_password
 
@@ -179,7 +179,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     def _set(self, values: Mapping[str, str], scope: str = "") -> None:
         text = "; ".join(f"SET {scope}{name} = {value}" for name, value in values.items())
         if text:
-            _execute_cheap(self, text.encode())
+            execute_cheap(self, text.encode())
 
     def as_it_is(self, send: Callable[..., None], *args: bytes) -> pq.abc.PGresult:
         """Return the answer to a text without our mark, which `send` of libpq sends.
@@ -225,7 +225,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
         Raises: NoAnswer, InterruptedByUser; the connection is closed then.
         """
-        heard = until_signal(gen) if self.is_interruptible else hearing(gen, self.silence_s_max)
+        silence_s_max = None if self.is_interruptible else self.silence_s_max
+        heard = hearing(gen, silence_s_max, until_signal=self.is_interruptible)
         try:
             return super().wait(heard, LOOK_S)
         except NoAnswer:
@@ -325,7 +326,7 @@ def connect(
     return connection
 
 
-def _execute_cheap(
+def execute_cheap(
     connection: Connection, query: Any, *args: Any
 ) -> psycopg.Cursor[tuple[Any, ...]]:
     """Execute a cheap statement, several times if a short statement_timeout cancels it.
@@ -375,11 +376,11 @@ def _begin(connection: Connection) -> None:
     if connection.info.server_version < JIT_SINCE:
         first = first.removeprefix(AT_ONCE)
     try:  # Several statements in a text are one transaction.
-        cursor = _execute_cheap(connection, first)
+        cursor = execute_cheap(connection, first)
         while cursor.nextset():
             pass
     except psycopg.errors.UndefinedObject:
-        cursor = _execute_cheap(connection, first.removeprefix(AT_ONCE))
+        cursor = execute_cheap(connection, first.removeprefix(AT_ONCE))
     row = cursor.fetchone()
     connection.silence_s_max = None
     assert row is not None, "a SELECT without FROM returns one row"

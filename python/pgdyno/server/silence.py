@@ -94,16 +94,22 @@ class Patience:
             raise NoAnswer(f"the answer had more than {ANSWER_BYTES_MAX >> 20} MB and no end")
 
 
-def hearing(gen: PQGen[_T], silence_s_max: float | None) -> PQGen[_T]:
+def hearing(
+    gen: PQGen[_T], silence_s_max: float | None, *, until_signal: bool = False
+) -> PQGen[_T]:
     """Pass on psycopg's waits for one answer, as long as `Patience` permits.
 
+    Args: until_signal, a signal that asks for the end interrupts at once.
     Raises: NoAnswer; InterruptedByUser, outside a shielded block.
     """
     patience = Patience(silence_s_max)
+    check = signals.check if until_signal else lambda: None
     try:
+        check()
         wanted = next(gen)
         while True:
             ready = yield wanted
+            check()
             patience.look(ready, LOOK_S)
             if ready:
                 wanted = gen.send(ready)
@@ -120,26 +126,6 @@ def _give_up_after(heard_s: float) -> None:
     if not is_shielded:
         signals.check()
     raise NoAnswer("the server does not end its answer, and pgdyno was asked to end")
-
-
-def until_signal(gen: PQGen[_T]) -> PQGen[_T]:
-    """Pass on psycopg's waits until a signal asks for the end.
-
-    Raises: InterruptedByUser; NoAnswer for an answer that is too long or too large.
-    """
-    patience = Patience(None)
-    try:
-        signals.check()
-        wanted = next(gen)
-        while True:
-            ready = yield wanted
-            signals.check()
-            patience.look(ready, LOOK_S)
-            if ready:
-                wanted = gen.send(ready)
-    except StopIteration as done:
-        result: _T = done.value
-        return result
 
 
 def poll_of(libpq: pq.abc.PGconn) -> select.poll:

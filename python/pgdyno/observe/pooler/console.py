@@ -13,24 +13,19 @@ from typing import Any
 import psycopg
 
 from pgdyno.observe.collector import NotMeasurable
-from pgdyno.observe.session import SILENCE_S_MAX, Connect
-from pgdyno.server.connect import Connection
+from pgdyno.observe.session import SILENCE_S_MAX, ConnectionSession
 
 _LISTENING = "0A"
 _VERSION = re.compile(r"\d+\.\d+\S*/bouncer")
 
 
-class ConsoleSession:
+class ConsoleSession(ConnectionSession):
     """One connection to a pooler's console, made again when it is lost."""
 
     kind = "pooler"
     what = "pooler's console"
     sees_everybody = True
     user = ""
-
-    def __init__(self, connect: Connect) -> None:
-        self._connect = connect
-        self._connection: Connection | None = None
 
     def open(self) -> None:
         """Connect.
@@ -48,11 +43,6 @@ class ConsoleSession:
         connection.silence_s_max = SILENCE_S_MAX
         self._connection = connection
 
-    @property
-    def is_open(self) -> bool:
-        """True until the connection is seen to be lost, or closed."""
-        return self._connection is not None and not self._connection.closed
-
     def show(self, what: str) -> list[dict[str, Any]]:
         """Return the rows of SHOW `what`, by column: their number differs from version to version.
 
@@ -64,22 +54,12 @@ class ConsoleSession:
         names = [column.name for column in cursor.description or ()]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
-    def before_sample(self, interval_ns: int) -> int:  # noqa: ARG002 - of every session
-        """Return 0: the console answers at once."""
-        return 0
-
     def backend_cpu_ns(self) -> int:
         """Return 0: the console's CPU time cannot be separated from the pooler's other work."""
         return 0
 
     def cancel(self) -> None:
         """Do nothing: the console answers at once or not at all."""
-
-    def close(self) -> None:
-        """Close the connection. Never raises."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
 
 
 def pooler_pids(port: int, root: Path = Path("/")) -> list[int]:

@@ -11,7 +11,7 @@ from pgdyno.plan.design import Design
 from pgdyno.plan.history import History, elapsed_ns, pilots, rounds
 from pgdyno.plan.visits import pilot_missing, warm_up_ns
 from pgdyno.spec.designs import CompareDesign, FactorialDesign, PassesDesign
-from pgdyno.spec.planned import PlannedRun, PlannedVariant
+from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop
 
 ROUNDS_MAX = 1000
 # A shorter run is not valid.
@@ -33,6 +33,19 @@ class BudgetedDesign(Design[Table]):
     def budget_ns(self) -> int | None:
         """Return the time after which no further round begins; None without a budget."""
         return self.asked.runs_ns
+
+    def _before_rounds(
+        self, history: History, variants: Sequence[PlannedVariant]
+    ) -> PlannedRun | Stop | None:
+        """Return a pilot, or why there can be no rounds; None if it is time for a round."""
+        if len(variants) < 2:
+            return Stop("fewer than two variants can be measured")
+        if missing := self._pilot_missing(history, variants):
+            return missing
+        metric = self.experiment.metric()
+        if any(metric not in measured.metrics for measured in rounds(history)):
+            return Stop(f"{metric} cannot be measured here")
+        return None
 
     def _pilot_missing(
         self, history: History, variants: Sequence[PlannedVariant]

@@ -71,13 +71,8 @@ class Compare(BudgetedDesign[CompareDesign]):
     def next_run(self, history: History, excluded: frozenset[str] = NONE) -> PlannedRun | Stop:
         """Return the next run, or Stop with the reason."""
         experiment, variants = self.experiment, self.usable(excluded)
-        if len(variants) < 2:
-            return Stop("fewer than two variants can be measured")
-        if missing := self._pilot_missing(history, variants):
-            return missing
-        metric = experiment.metric()
-        if any(metric not in measured.metrics for measured in rounds(history)):
-            return Stop(f"{metric} cannot be measured here")
+        if (before_rounds := self._before_rounds(history, variants)) is not None:
+            return before_rounds
         current = max((measured.run.round for measured in rounds(history)), default=1)
         taking_part = self._taking_part(history, variants, current)
         before = visited(history, current)

@@ -28,12 +28,8 @@ class FixedRounds(BudgetedDesign[Table]):
     def next_run(self, history: History, excluded: frozenset[str] = NONE) -> PlannedRun | Stop:
         """Return the run of the next variant in the present round, or Stop with the reason."""
         experiment, variants = self.experiment, self.usable(excluded)
-        if len(variants) < 2:
-            return Stop("fewer than two variants can be measured")
-        if missing := self._pilot_missing(history, variants):
-            return missing
-        if any(experiment.metric() not in measured.metrics for measured in rounds(history)):
-            return Stop(f"{experiment.metric()} cannot be measured here")
+        if (before_rounds := self._before_rounds(history, variants)) is not None:
+            return before_rounds
         done = 0
         for round_number in range(1, self._round_count(history, variants) + 1):
             order = shuffled(variants, self.order_seed, round_number)
