@@ -135,6 +135,7 @@ def test_all_mistakes_are_reported_together_with_their_lines(tmp_path: Path) -> 
             "levels.1 = 'x': must be a whole",
         ),
         ("[workload]", "[[workload]]", "workload: must be a table"),
+        ('kind = "pgbench"', 'kind = "existing"', "dataset.scale: is not a known key"),
     ],
 )
 def test_a_mistake_is_refused_with_its_rule(tmp_path: Path, old: str, new: str, rule: str) -> None:

@@ -133,16 +133,6 @@ class ExistingDataset(Spec):
 
     kind: Literal["existing"] = "existing"
 
-    @model_validator(mode="before")
-    @classmethod
-    def _without_tables(cls, given: object) -> object:
-        """Drop the fields of the pgbench tables, which results of earlier versions contain."""
-        if not isinstance(given, dict):
-            return given
-        return {name: v for name, v in given.items() if name not in PgbenchDataset.model_fields} | {
-            "kind": "existing"
-        }
-
 
 class DatasetChange(Spec):
     """The options of the data that a variant changes."""
