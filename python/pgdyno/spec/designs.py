@@ -135,33 +135,12 @@ class DecidingDesign(DesignSpec):
         return objection_to_metric(self.metric, program)
 
 
-class BudgetDesign(DecidingDesign):
-    """A deciding design that the user gives a time: from the command to the printed answer.
-
-    `around_ns`: the part of it that is not for runs: creating the server and loading the data
-    before the first run, and the answer after the last. pgdyno writes it before the first run.
-    """
-
-    budget_ns: Annotated[DurationNs, Field(gt=0)] = Field(default=30 * MINUTE_NS, alias="budget")
-    around_ns: DurationNs | None = Field(default=None, alias="around")
-
-    @property
-    def limit_ns(self) -> int | None:
-        """Return the budget."""
-        return self.budget_ns
-
-    @property
-    def runs_ns(self) -> int:
-        """Return the part of the budget that runs take together."""
-        return max(self.budget_ns - (self.around_ns or 0), 1)
-
-    def with_time_around(self, opening_ns: int) -> DesignSpec:
-        """Return the design with the part of its budget that is not for runs."""
-        return _with_time_around(self, self.budget_ns, opening_ns)
-
-
 class RoundsDesign(DesignSpec):
-    """A design with a number of rounds; with a budget, as many of them as fit into it."""
+    """A design with a number of rounds; with a budget, as many of them as fit into it.
+
+    `around_ns`: the part of the budget that is not for runs: creating the server and loading the
+    data before the first run, and the answer after the last. pgdyno writes it before the first run.
+    """
 
     budget_ns: Annotated[DurationNs, Field(gt=0)] | None = Field(default=None, alias="budget")
     around_ns: DurationNs | None = Field(default=None, alias="around")
@@ -181,6 +160,17 @@ class RoundsDesign(DesignSpec):
         return (
             self if self.budget_ns is None else _with_time_around(self, self.budget_ns, opening_ns)
         )
+
+
+class BudgetDesign(RoundsDesign, DecidingDesign):
+    """A deciding design that the user gives a time: from the command to the printed answer."""
+
+    budget_ns: Annotated[DurationNs, Field(gt=0)] = Field(default=30 * MINUTE_NS, alias="budget")
+
+    @property
+    def runs_ns(self) -> int:
+        """Return the part of the budget that runs take together."""
+        return max(self.budget_ns - (self.around_ns or 0), 1)
 
 
 def _with_time_around(design: DesignSpec, budget_ns: int, opening_ns: int) -> DesignSpec:
