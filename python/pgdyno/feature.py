@@ -26,7 +26,7 @@ SLOTS: Mapping[str, str] = {
     "checkup": "() -> measure.checkup.Checkup: examines a server before each run",
     "collectors": "tuple of collectors: tables of telemetry that are not asked of a session",
     "fleet": "measure.fleet.OpenFleet: load from other hosts",
-    "losses": "loop.losses.Losses: commits that crashes take, after an experiment",
+    "losses": "loop.losses.LossPrice: commits that crashes take, after an experiment",
     "nodes": "module with workers_of and STATEMENTS: the other nodes of a distributed server",
     "nodes_answer": "answer.nodes.NodesAnswer: what these nodes did in a run",
     "observed_nodes": "(nodes, target, run, is_local) -> tuple of observe.nodes.ObservedNode",

@@ -25,14 +25,14 @@ from pgdyno.answer.answer import Measurements
 from pgdyno.answer.compare_words import RoundsEstimate, because_words, round_words, verdict_sentence
 from pgdyno.answer.confounds import between_variants, confounds, state_words
 from pgdyno.answer.devices import QUANTITIES, devices_of_runs
-from pgdyno.answer.nodes import worker_count
+from pgdyno.answer.nodes import nodes_answer
 from pgdyno.answer.own import own_answer
 from pgdyno.answer.served import cost_of, served_by
 from pgdyno.answer.statement_changes import explaining_plans, statement_changes
 from pgdyno.answer.time_split import time_split
 from pgdyno.loop.history import UNITS, measured
 from pgdyno.loop.journal import Visit, excluded, resumed_count, stopped_by, variants
-from pgdyno.loop.losses import losses_by_variant
+from pgdyno.loop.losses import price_of_loss
 from pgdyno.plan.designs.compare import Standing, better_of
 from pgdyno.plan.history import History
 from pgdyno.quantities import counted, duration_text
@@ -64,7 +64,7 @@ class Compared:
         self._numbers = numbers
         self._valid = seen.valid
         self._excluded = excluded(folder)
-        self._losses = losses_by_variant(folder)
+        self._losses = price_of_loss().losses_by_variant(folder)
         self._facts = folder.facts() or {}
         self._stopped_by = stopped_by(folder)
         self._resumed = resumed_count(folder)
@@ -137,9 +137,10 @@ class Compared:
     def _scaling_out(self) -> ScalingOut | None:
         """Return how throughput grows with the workers of the variants' servers."""
         order = self.usable
+        runs = [[visit.stored for visit in self._runs_of(variant)] for variant in order]
         counts = [
-            max((worker_count(visit.stored) for visit in self._runs_of(variant)), default=0)
-            for variant in order
+            max((nodes_answer(run).worker_count(run) for run in of_variant), default=0)
+            for of_variant in runs
         ]
         if better_of(self.metric) != "more" or not all(counts):
             return None

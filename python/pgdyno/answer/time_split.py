@@ -24,7 +24,7 @@ from pgdyno.analysis.where_facts import (
 )
 from pgdyno.analysis.where_statements import named_statements
 from pgdyno.analysis.where_types import time_by_type
-from pgdyno.answer.nodes import active_ms_of_nodes, nodes_of, several_shards_ratio
+from pgdyno.answer.nodes import nodes_answer
 from pgdyno.answer.planning import with_planning
 from pgdyno.answer.server_time import (
     ServerTime,
@@ -133,13 +133,14 @@ def split_or_why_not(
             seed=_SEED,
         )
     )
+    nodes = nodes_answer(stored)
     return Split(
         replace(
             with_planning(where, stored, numbers, places),
             statements=statements,
             types=types,
-            several_shards_ratio=several_shards_ratio(stored, numbers),
-            nodes=nodes_of(stored, numbers),
+            several_shards_ratio=nodes.several_shards_ratio(stored, numbers),
+            nodes=nodes.nodes_of(stored, numbers),
         )
     )
 
@@ -214,7 +215,8 @@ def _facts(
     """Return the facts about the transactions that clients wait for."""
     server_ratio, trips_ratio = waited.server_ratio, waited.trips_ratio
     ended = numbers.counts.completed + numbers.counts.failed
-    summary, nodes = numbers.summary, active_ms_of_nodes(stored, numbers)
+    summary = numbers.summary
+    nodes = nodes_answer(stored).active_ms_of_nodes(stored, numbers)
     lag = summary.distribution("lag")
     wait = summary.distribution("connection_wait")
     backends = load_backends(stored)

@@ -23,7 +23,7 @@ from pgdyno.loop.journal import (
     record_finished,
     resume,
 )
-from pgdyno.loop.losses import measure_losses
+from pgdyno.loop.losses import price_of_loss
 from pgdyno.loop.repeats import Repeats
 from pgdyno.loop.stored_facts import StoredFacts
 from pgdyno.loop.within_budget import SlowOpening, deadline_s, used_up
@@ -217,7 +217,7 @@ def _price(setup: Setup, folder: ExperimentFolder, design: type[Design[Any]]) ->
     if experiment.crash_count:
         history, left_out = history_of(folder), frozenset(excluded(folder))
         variants = design(experiment).priced(history, left_out)
-        measure_losses(experiment, variants, folder, setup.clock, setup.progress)
+        price_of_loss().measure_losses(experiment, variants, folder, setup.clock, setup.progress)
 
 
 def _loop(

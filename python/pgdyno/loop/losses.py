@@ -6,7 +6,6 @@ The feature in the slot `losses` lets servers crash, and reads what they lost.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from pgdyno.analysis.losses import Loss
 from pgdyno.clock import ClockPair
@@ -18,8 +17,8 @@ from pgdyno.spec.planned import PlannedVariant
 from pgdyno.store.folder import ExperimentFolder
 
 
-class LossPrice(Protocol):
-    """What the feature of crashes does for an experiment."""
+class LossPrice:
+    """Without the feature of crashes, no losses are known; its functions have the same names."""
 
     def measure_losses(
         self,
@@ -29,34 +28,24 @@ class LossPrice(Protocol):
         clock: ClockPair,
         progress: RunProgress,
     ) -> None:
-        """Let servers with the settings of each variant crash, and store every crash."""
+        """Let servers with the settings of each variant crash, and store every crash.
 
-    def losses_by_variant(self, folder: ExperimentFolder) -> Mapping[str, tuple[Loss, ...]]:
-        """Return the losses of each variant that crashed, by its id."""
-
-
-def measure_losses(
-    experiment: Experiment,
-    variants: Sequence[PlannedVariant],
-    folder: ExperimentFolder,
-    clock: ClockPair,
-    progress: RunProgress,
-) -> None:
-    """Let servers with the settings of each variant crash, and store every crash.
-
-    Raises: ServerError or EngineError if a server or a load does not begin; InterruptedByUser;
-    SpecError without the feature of crashes.
-    """
-    losses: LossPrice | None = part("losses")
-    if losses is None:
+        Raises: ServerError or EngineError if a server or a load does not begin; InterruptedByUser;
+        SpecError without the feature of crashes.
+        """
+        del experiment, variants, folder, clock, progress
         raise SpecError(
             "The price of loss needs crash tests, which are not installed.",
             hint="leave --price-of-loss out, or install pgdyno with all its features",
         )
-    losses.measure_losses(experiment, variants, folder, clock, progress)
+
+    def losses_by_variant(self, folder: ExperimentFolder) -> Mapping[str, tuple[Loss, ...]]:
+        """Return the losses of each variant that crashed, by its id."""
+        del folder
+        return {}
 
 
-def losses_by_variant(folder: ExperimentFolder) -> Mapping[str, tuple[Loss, ...]]:
-    """Return the losses of each variant that crashed, by its id."""
+def price_of_loss() -> LossPrice:
+    """Return what lets servers crash, and reads what they lost."""
     losses: LossPrice | None = part("losses")
-    return {} if losses is None else losses.losses_by_variant(folder)
+    return losses or LossPrice()

@@ -22,7 +22,7 @@ from pgdyno.loop.counter_growth import counters_of
 from pgdyno.loop.history import each_transaction, measured
 from pgdyno.loop.journal import Visit, excluded
 from pgdyno.loop.load_numbers import LoadNumbers
-from pgdyno.loop.losses import losses_by_variant
+from pgdyno.loop.losses import price_of_loss
 from pgdyno.loop.run_needs import unseen_needs
 from pgdyno.plan.designs.compare import better_of
 from pgdyno.plan.history import History
@@ -126,7 +126,7 @@ def refused_words(reason: str) -> str:
 
 def _losses(seen: Measurements, design: Tune, history: History) -> tuple[Loss, ...]:
     """Return what crashes took with the proposed settings."""
-    by_variant = losses_by_variant(seen.folder)
+    by_variant = price_of_loss().losses_by_variant(seen.folder)
     if not by_variant:
         return ()
     priced = design.priced(history, frozenset(excluded(seen.folder)))
