@@ -241,15 +241,15 @@ def _shown(value: str | None) -> str:
 _LARGE_BYTES = 300_000_000
 
 
-def load_into(
+def ensure_dataset(
     cluster: ScratchCluster,
     database: str,
     dataset: Dataset,
     setup: Setup,
 ) -> Target:
-    """Load the dataset into a database of a scratch cluster, and return the database's target.
+    """Return the target of a database of a scratch cluster that has the dataset.
 
-    A missing database is created. If the database has this dataset already, nothing is loaded.
+    A missing database is created. Tables are loaded unless they are complete and as asked.
     """
     verb, clock, progress = setup.verb, setup.clock, setup.progress
     target = cluster.target.with_database(database)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pgdyno.errors import ServerError, SpecError
 from pgdyno.measure.foreign_servers import ForeignServers
-from pgdyno.measure.loading import load_into
+from pgdyno.measure.loading import ensure_dataset
 from pgdyno.measure.own_server import reached
 from pgdyno.measure.run_progress import RunProgress
 from pgdyno.measure.scratch_servers import ScratchServers, scratch_places
@@ -89,7 +89,7 @@ def _scratch(setup: Setup, asked: Scratch) -> Iterator[UnderTest]:
         for note in cluster.notes:
             progress.said(note)
         setup.refuse_too_little_memory(cluster.target)
-        target = load_into(cluster, LOAD_DATABASE, experiment.dataset, setup)
+        target = ensure_dataset(cluster, LOAD_DATABASE, experiment.dataset, setup)
         with connect(target, verb=setup.verb) as connection:
             kind = KINDS.get(experiment.dataset.kind)
             facts = server_facts.collect(connection, target, kind)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pgdyno.clock import monotonic_ns
 from pgdyno.errors import ServerError, SpecError
-from pgdyno.measure.loading import load_into
+from pgdyno.measure.loading import ensure_dataset
 from pgdyno.measure.servers import Servers
 from pgdyno.measure.setup import Setup
 from pgdyno.measure.under_test import LOAD_DATABASE, UnderTest
@@ -338,7 +338,7 @@ class ScratchServers(Servers):
 
     def _fill(self, served: _Cluster, database: str, dataset: Dataset, sql: str | None) -> None:
         self._end_standby(served)  # Loading writes less WAL than a standby needs.
-        target = load_into(served.cluster, database, dataset, self._setup)
+        target = ensure_dataset(served.cluster, database, dataset, self._setup)
         if sql is not None:
             with connect(target, verb=self._setup.verb) as connection:
                 run_script(connection, sql)
