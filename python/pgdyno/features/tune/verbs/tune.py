@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -108,8 +109,19 @@ def command(**given: Any) -> int:
     """
     refuse_contradictions(given)
     _refuse_bad_limits(given)
-    with closing(LentCluster()) as lent:
+    with _lent_cluster() as lent:
         return _tuned(given, lent)
+
+
+@contextmanager
+def _lent_cluster() -> Iterator[LentCluster]:
+    """Lend a scratch cluster, and say that it is removed if this takes long."""
+    lent = LentCluster()
+    try:
+        yield lent
+    finally:
+        with output.doing("removing the scratch server"):
+            lent.close()
 
 
 def _tuned(given: dict[str, Any], lent: LentCluster) -> int:
