@@ -3,6 +3,8 @@
 `INSERT INTO t (a, b) VALUES ($1, $2), ($3, $4), ...` becomes `INSERT INTO t (a, b) SELECT c1, c2
 FROM unnest($1::integer[], $2::text[]) AS pgdyno_rows (c1, c2)`. So programs that write 50 or 5,000
 rows at a time have one statement, and its rows a call are those of the source.
+
+Limits: what two rows have to do with each other is lost, such as a debit with its credit.
 """
 
 from __future__ import annotations
