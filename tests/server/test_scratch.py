@@ -7,6 +7,7 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from pgdyno.server.connect import connect
 from pgdyno.server.find import Binaries
 from pgdyno.server.scratch import cluster as scratch
 from pgdyno.server.scratch import conf as cluster_conf
+from pgdyno.server.scratch import postmaster
 from pgdyno.server.scratch.cluster import ScratchCluster, ScratchRequest
 from pgdyno.server.scratch.leftovers import sweep_leftovers
 from pgdyno.server.scratch.making import initdb
@@ -91,6 +93,29 @@ def test_a_killed_cluster_leaves_no_shared_memory(binaries: Binaries, nothing_le
         cluster.kill()
         assert all(file.exists() for file in files)
     assert not any(file.exists() for file in files)
+
+
+def test_a_signal_ends_the_wait_for_a_server_that_does_not_stop(
+    new_cluster: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = new_cluster("18")
+    go_on = postmaster.signal_all
+    calls: list[int] = []
+
+    def only_the_second_time(pids: Iterable[int], number: signal.Signals) -> None:
+        calls.append(number)
+        if len(calls) > 1:
+            go_on(pids, number)
+
+    monkeypatch.setattr(postmaster, "signal_all", only_the_second_time)
+    os.kill(cluster.pid or 0, signal.SIGSTOP)
+    with signals.handled(), signals.shielded():
+        os.kill(os.getpid(), signal.SIGINT)
+        began = time.monotonic()
+        cluster.stop()
+        took_s = time.monotonic() - began
+    assert cluster.pid is None
+    assert took_s < 5
 
 
 @pytest.mark.parametrize("major", ["15", "18"])

@@ -22,6 +22,8 @@ from pgdyno.server.find import Binaries
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 60.0
+# After a signal to pgdyno, nobody waits longer for a checkpoint.
+_CHECKPOINT_S_MAX = 1.0
 _POLL_S = 0.02
 _SEVERE = re.compile(r"\b(PANIC|FATAL|ERROR):\s+(.*)")
 _COMPLAINT = re.compile(r"\bLOG:\s+(.*(?:parameter|syntax error).*)")
@@ -71,7 +73,7 @@ def start_postmaster(
     try:
         _await_ready(child, binaries, place, log_start, timeout_s)
     except BaseException:
-        child.terminate(grace_s=10, signal_number=signal.SIGQUIT)
+        stop_postmaster(child, is_immediate=True)
         raise
     return child
 
@@ -103,13 +105,17 @@ def stop_postmaster(child: Child, *, is_immediate: bool, timeout_s: float = STOP
     Processes that somebody stopped would obey no other signal, so they go on first.
     """
     signal_all((child.pid, *descendants(child.pid)), signal.SIGCONT)
-    if not is_immediate:
-        with signals.shielded():
-            child.send_signal(signal.SIGINT)
-            if child.ends_within(timeout_s):
+    if is_immediate:
+        # A postmaster gives its children 5 s to follow an immediate shutdown.
+        child.terminate(grace_s=10, signal_number=signal.SIGQUIT)
+        return
+    with signals.shielded():
+        child.send_signal(signal.SIGINT)
+        deadline_ns = monotonic_ns() + int(timeout_s * 1e9)
+        while monotonic_ns() < deadline_ns and signals.seconds_since_first() < _CHECKPOINT_S_MAX:
+            if child.ends_within(0.1):
                 return
-    # A postmaster gives its children 5 s to follow an immediate shutdown.
-    child.terminate(grace_s=10, signal_number=signal.SIGQUIT)
+    stop_postmaster(child, is_immediate=True)
 
 
 def shared_memory(pid: int) -> set[Path]:
