@@ -226,6 +226,23 @@ def test_a_spec_file_with_mistakes_starts_nothing(pgdyno: Command, tmp_path: Pat
     assert not pgdyno.store.exists()
 
 
+def test_rounds_that_cannot_tell_are_continued(pgdyno: Command, scripts: Path) -> None:
+    script = scripts / "fast.sql"
+    measured = pgdyno(
+        *("compare", "-s", "1", "-c", "2", "-T", "1s", "--warmup", "0s", "--pg-version", "15"),
+        *("-f", script, "--variant", "a: jit=on", "--variant", "b: jit=off"),
+        *("--rounds", "3", "--margin", "0.01%"),
+    )
+    again = pgdyno("run", "--resume", "1", "--more", "--json")
+    if "cannot tell whether" not in measured.out:  # 1 in 25 of such comparisons.
+        assert "for a comparison that cannot tell" in again.error
+        return
+    assert "pgdyno run --resume 1 --more" in measured.err
+    assert again.document["rounds"] == 6
+    assert again.document["runs"] == 12
+    assert pgdyno("run", "--more", "spec.toml").code == 1
+
+
 def test_a_fixed_number_of_rounds_is_not_changed_and_the_plan_says_that_they_count(
     pgdyno: Command, scripts: Path
 ) -> None:

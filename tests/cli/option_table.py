@@ -296,6 +296,7 @@ BY_TEST: dict[str | tuple[str, str], str] = {
     ("doctor", "store"): "tests/cli/test_every_option.py::test_noise_is_measured_with_its_options",
     ("work-mem", "store"): "tests/features/tune/test_spill.py"
     "::test_statements_are_tried_on_a_server_of_ones_own_only_when_allowed",
+    ("run", "more"): "tests/answer/test_compare.py::test_rounds_that_cannot_tell_are_continued",
     ("run", "resume"): "tests/loop/test_interruption.py"
     "::test_resuming_a_bench_that_was_cut_short_measures_it_whole",
     ("undo", "dismiss"): f"{_UNDO}test_a_change_that_cannot_be_undone_is_shown_and_dismissed",

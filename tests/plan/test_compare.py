@@ -119,6 +119,21 @@ def test_after_a_change_of_the_budget_only_the_interval_of_all_looks_holds() -> 
     assert "only the interval" in Compare(longer).outlook(())
 
 
+def test_a_comparison_that_cannot_tell_is_continued_to_twice_its_rounds() -> None:
+    first = carry_out(comparison(rounds=4), noisy(1, truth=(1000, 1010)))
+    assert len(first.history) == 8
+    more = comparison(rounds=4, looked=(4,))
+    [between] = Compare(more).standings(first.history)
+    assert between.comparison is not None
+    assert (between.is_settled, between.comparison.looks) == (False, "sequential")
+    whole = carry_out(more, noisy(1, truth=(1000, 1010)))
+    assert len(whole.history) == 16
+    [after] = Compare(more).standings(whole.history)
+    assert after.comparison is not None
+    assert (after.comparison.pair_count, after.comparison.looks) == (8, "fixed")
+    assert after.comparison.level_ratio == 0.99
+
+
 def test_runs_keep_their_length_after_a_change_of_the_budget() -> None:
     short = experiment(CompareDesign(budget="100s"), ("A", "B"), duration="30s")
     done = carry_out(short, noisy(1, truth=(1000, 1010)))

