@@ -122,7 +122,7 @@ def change_text(ratio: Estimate, *, without: str = " (no interval yet)") -> str:
     if ratio.low is None or ratio.high is None:
         return f"{signed(value, 1)} %{without}"
     if ratio.is_of_noise:
-        return f"{signed(value, 0)} %{without and ' (the runs scatter too much for an interval)'}"
+        return f"{signed(value, 0)} %{without and ' (no usable interval)'}"
     low, high = (ratio.low - 1) * 100, (ratio.high - 1) * 100
     width = high - low
     digits = _short(value, low, high, 0 if width >= 20 else 1 if width >= 0.4 else 2)
