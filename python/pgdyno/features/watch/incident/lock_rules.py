@@ -19,6 +19,8 @@ _CONTENTION_RATIO = 0.25
 # On average; below, a server that has little to do would have a finding.
 _CONTENTION_SESSIONS = 0.25
 _OVER_NS = 3_000_000_000
+# Holders that do nothing are worth a line if they are this share of all.
+_IDLE_RATIO = 0.3
 _LINES_MAX = 6
 _FINDINGS_MAX = 5
 _TEXT_WIDTH = 70
@@ -89,16 +91,24 @@ def contention(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     waits = [row for row in rows if row["locked"] != "extend"]
     wanted = _wanted(waits).replace("its transaction", "another transaction")
     texts = Counter(str(row["statement"]) for row in waits if row["statement"])
-    longest_ns = max(queue.longest_ns for queue in short)
+    # A statement may wait several times, for one holder after another.
+    oldest_ns = max(int(row["statement_age_ns"]) for row in waits)
+    roles = ", ".join(sorted({str(row["role"]) for row in waits if row["role"]}))
+    who = f"{_applications(waits)}{roles and f' (role {roles})'}"
     yield IncidentFinding(
         kind="lock contention",
-        said=f"sessions wait again and again for {wanted}; the longest wait seen took"
-        f" {seconds(longest_ns / 1e9)}",
+        said=f"sessions of {who} wait again and again for {wanted}; the oldest statement that was"
+        f" seen to wait had begun {seconds(oldest_ns / 1e9)} before",
         cost=evidence.cost_words(lost_s),
         lost_s=lost_s,
-        lines=(*(f"mostly {text}" for text, _ in texts.most_common(1)), *_mostly_behind(short)),
+        lines=(
+            *(f"mostly {text}" for text, _ in texts.most_common(1)),
+            *_mostly_behind(short),
+            *_idle_holders(short),
+        ),
         next_step=_step_of_many(wanted, texts, short),
-        answer=f"sessions wait for {wanted} for {percent(share)} of DB time",
+        answer=f"sessions of {_applications(waits)} wait for {wanted} for {percent(share)} of DB"
+        " time",
     )
 
 
@@ -140,6 +150,16 @@ def _mostly_behind(queues: Sequence[Queue]) -> Iterator[str]:
             held[name, text] += round(queue.lost_ns)
     for (name, text), _ in held.most_common(1):
         yield f"mostly behind {_pooled(members[name])}: {text}"
+
+
+def _idle_holders(queues: Sequence[Queue]) -> Iterator[str]:
+    """Yield how many of the sessions that held the locks did nothing when they were seen."""
+    idle = sum(str(queue.holder["state"]).startswith("idle in") for queue in queues)
+    if idle >= _IDLE_RATIO * len(queues):
+        yield (
+            f"{idle} of {counted(len(queues), 'holder')} seen were idle in transaction: the"
+            " application does something else before it commits"
+        )
 
 
 def _is_contended(event: str) -> bool:
