@@ -58,6 +58,26 @@ def test_a_role_without_the_right_to_read_a_table_still_sees_that_an_index_is_mi
     assert "of DB time is one statement: SELECT sum(n), count(*) FROM" in document["sentence"]
 
 
+def test_a_statement_that_an_application_sends_in_a_loop_is_named_on_a_healthy_server(
+    shop: Target, tmp_path: Path
+) -> None:
+    def page(worker: Worker, turn: int) -> None:
+        with worker.transaction():
+            for row in range(60):
+                worker.execute("SELECT n FROM orders WHERE id = %s", [60 * turn + row])
+            time.sleep(0.05)
+
+    with busy(shop, "shop", page):
+        listed, document = findings(shop, tmp_path, 5)
+    assert listed == []
+    said = re.search(
+        r"; one statement runs ([\d.]+) times in a transaction, on average: SELECT n FROM orders",
+        document["sentence"],
+    )
+    assert said is not None, document["sentence"]
+    assert 45 < float(said[1]) < 75
+
+
 def test_an_incident_has_no_line_of_the_doctor_and_the_time_of_its_begin(
     shop: Target, tmp_path: Path
 ) -> None:

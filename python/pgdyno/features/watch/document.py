@@ -24,7 +24,7 @@ from pgdyno.analysis.where_sampled import Sampled, shared_out
 from pgdyno.features.watch.incident.evidence import IncidentEvidence
 from pgdyno.features.watch.incident.finding import SHOWN_MAX, Danger, IncidentFinding
 from pgdyno.features.watch.incident.known_statements import short_text
-from pgdyno.features.watch.statements import Calls, counted_ms, grown
+from pgdyno.features.watch.statements import Calls, counted_ms, grown, most_called
 from pgdyno.features.watch.tally import Tally
 from pgdyno.features.watch.words import number_text
 from pgdyno.quantities import fixed, plain, plain_decimals
@@ -37,6 +37,8 @@ _SEED = 20_261_122
 # A finding is the answer of a watch if it takes this share of DB time, or if it gets worse.
 _ANSWER_RATIO = 0.1
 _LARGEST_RATIO = 0.5
+# From this number of calls in a transaction on, the application sends a statement in a loop.
+_OFTEN_MIN = 20
 # With more transactions and fewer sessions at work, what is slow is outside of the server.
 _BUSY_TPS, _IDLE_SESSIONS = 50.0, 0.5
 
@@ -122,7 +124,8 @@ def document_of(
         "seconds": watched.lasted_ns / 1e9,
         "seconds_seen": tally.seen_ns / 1e9,
         "is_complete": watched.is_complete,
-        "sentence": answer_of(findings) or quiet_answer(tally, work, findings, statements),
+        "sentence": answer_of(findings)
+        or quiet_answer(tally, work, findings, statements, often(tally, before, after)),
         "findings": [finding.as_document() for finding in findings[:SHOWN_MAX]],
         "also_seen": [finding.as_document() for finding in findings[SHOWN_MAX:]],
         "tps": total.tps,
@@ -167,10 +170,12 @@ def quiet_answer(
     work: WatchedWork,
     findings: Sequence[IncidentFinding],
     statements: Sequence[Document] = (),
+    much: str = "",
 ) -> str:
     """Return the answer of a watch if no finding is the answer: it names the worst one.
 
     Without a finding it names the statement that takes most of the time, if one does.
+    Args: much, what is called in a loop.
     """
     if not findings:
         opening = f"{HEALTHY}: " * (tally.total.tps is not None)
@@ -187,9 +192,23 @@ def quiet_answer(
             for statement in statements[:1]
             if statement["text"] and statement["share_ratio"] >= _LARGEST_RATIO
         )
-        return opening + sentence(tally, work) + largest
+        return opening + sentence(tally, work) + largest + much
     more = f" and {len(findings) - 1} more" * (len(findings) > 1)
     return f"not urgent: {findings[0].answer}{more}"
+
+
+def often(tally: Tally, before: Calls, after: Calls) -> str:
+    """Return "; one statement runs 80 times in a transaction: ..."; "" without such a one."""
+    transactions = (tally.total.tps or 0.0) * tally.seen_ns / 1e9
+    query, calls = most_called(before, after)
+    text = short_text(" ".join(after.texts.get(query, "").split()))
+    if not text or not transactions or calls < _OFTEN_MIN * transactions:
+        return ""
+    times = number_text(calls / transactions)
+    return (
+        f"; one statement runs {times} times in a transaction, on average: {text}; one statement"
+        " for all rows saves the way to the server and back"
+    )
 
 
 def sentence(tally: Tally, work: WatchedWork) -> str:

@@ -6,8 +6,8 @@ Texts are kept only for the statements with the most time, and for statements th
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import psycopg
@@ -54,11 +54,11 @@ def statements(schema: str = "public") -> dict[str, str]:
     }
 
 
-def read_calls(target: Target, *, texts_of: Sequence[int] = ()) -> Calls:
+def read_calls(target: Target, texts_of: Callable[[Calls], Iterable[int]]) -> Calls:
     """Return the calls of all statements; empty if the server does not count them.
 
     Never raises: the watch is worth keeping without these calls.
-    Args: texts_of, the query ids whose texts are read, too.
+    Args: texts_of, returns the query ids whose texts are read, too.
     """
     try:
         with read_only(target, "watch") as (session, _):
@@ -67,12 +67,12 @@ def read_calls(target: Target, *, texts_of: Sequence[int] = ()) -> Calls:
                 return Calls()
             schema = str(schemas[0][0])
             rows, at_ns = session.fetch(CALLS_SQL.format(schema=schema)), monotonic_ns()
-            calls = {int(query): (int(calls), float(ms)) for query, calls, ms in rows}
-            texts: dict[int, str] = {}
-            if texts_of:
+            seen = {int(query): (int(calls), float(ms)) for query, calls, ms in rows}
+            calls = Calls(seen, at_ns)
+            if wanted := sorted(texts_of(calls)):
                 sql = TEXTS_SQL.format(schema=schema)
-                texts = shown_texts(session.fetch(sql, [list(texts_of)]))
-            return Calls(calls, at_ns, texts)
+                return replace(calls, texts=shown_texts(session.fetch(sql, [wanted])))
+            return calls
     except (PgdynoError, psycopg.Error):
         return Calls()
 
@@ -92,6 +92,13 @@ def grown(before: Calls, after: Calls, query_id: int) -> tuple[int, float] | Non
     if calls <= calls_before or ms < ms_before:
         return None
     return calls - calls_before, (ms - ms_before) / (calls - calls_before)
+
+
+def most_called(before: Calls, after: Calls) -> tuple[int, int]:
+    """Return the query id with most calls between two readings, and the calls; 0, 0 without any."""
+    every = ((query, grown(before, after, query)) for query in after.by_statement)
+    called = [(query, counted[0]) for query, counted in every if counted is not None]
+    return max(called, key=lambda pair: pair[1], default=(0, 0))
 
 
 def counted_ms(before: Calls, after: Calls) -> float:

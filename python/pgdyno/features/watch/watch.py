@@ -36,6 +36,7 @@ from pgdyno.features.watch.statements import (
     KnownTexts,
     NewTextsCollector,
     dearest,
+    most_called,
     read_calls,
     settle,
 )
@@ -103,9 +104,7 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
     clock = read_pair()
     with show.doing("examining the server"):
         examination = _examined(request)
-        before = read_calls(request.target)
-        if before.by_statement:
-            before = read_calls(request.target, texts_of=dearest(before, _STATEMENTS_DRAWN))
+        before = read_calls(request.target, lambda calls: dearest(calls, _STATEMENTS_DRAWN))
     folder = store.create(request.name, "watch")
     job = _keep_what_was_asked(folder, request, examination, clock)
     texts = KnownTexts(before.texts)
@@ -141,7 +140,10 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
         after = Calls()
         if before.by_statement:
             wanted = {*watched.dearest(_STATEMENTS_SHOWN), *dearest(before, _STATEMENTS_DRAWN)}
-            after = read_calls(request.target, texts_of=sorted(wanted))
+            after = read_calls(
+                request.target,
+                lambda calls: {*wanted, most_called(before, calls)[0]},
+            )
             # The server may not answer now; texts that were read before still name statements.
             after = replace(after, texts={**texts.all(), **after.texts})
         known = replace(
