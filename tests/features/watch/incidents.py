@@ -150,7 +150,7 @@ def judged(target: Target, seconds: float = 2.0) -> list[IncidentFinding]:
         wanted = {*tally_takes, *evidence_takes}
         rare = [collector for collector in asked if collector.name in wanted]
         often = [made for made in rare if made.name in ("waits", "lock_queues", "database", "log")]
-        before = read_calls(target)
+        before = read_calls(target, lambda _calls: ())
         began = time.monotonic()
         last_ns: dict[str, int] = {}
         _sample(rare, evidence, last_ns)
@@ -161,7 +161,7 @@ def judged(target: Target, seconds: float = 2.0) -> list[IncidentFinding]:
     finally:
         opened.close()
     wanted_texts = [query for query in tally.total.by_statement if query]
-    known = known_statements(target, evidence, before, read_calls(target, texts_of=wanted_texts))
+    known = known_statements(target, evidence, before, read_calls(target, lambda _: wanted_texts))
     listed = all_findings(evidence, known)
     for finding in listed:
         print(finding.kind, "|", finding.said, "|", finding.cost, "|", finding.next_step)
