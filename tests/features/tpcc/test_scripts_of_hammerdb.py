@@ -83,6 +83,8 @@ def test_tcl_is_evaluated_as_tclsh_evaluates_it(text: str, values: object) -> No
         ("if {[info exists env(X)]} {vuset vu 3} else {vuset vu 4}", "vu"),
         ("if {[catch {open x}]} {vuset vu 3}", "vu"),
         ("foreach v $argv {vuset vu $v}", "vu"),
+        ("proc of {n} {if {[info exists ::env(X)]} {return 3}; return $n}; vuset vu [of 4]", "vu"),
+        ("proc of {} {if {[catch {open x}]} {return}; vuset vu 3}; of", "vu"),
         ("while {[gets stdin]} {vuset vu 3}", "vu"),
         ("switch $env(X) {a {vuset vu 3} default {vuset vu 4}}", "vu"),
     ],
@@ -255,6 +257,24 @@ def test_python_that_the_text_does_not_decide_is_named(line: str) -> None:
     text = f"import os\ndbset('db', 'pg')\n{line}\n"
     notes = [str(note) for note in from_hammerdb(text, "h.py").notes]
     assert any("line 3" in note for note in notes), notes
+
+
+def test_a_function_that_may_have_returned_has_an_unknown_result() -> None:
+    text = (
+        "import os\ndef host(default):\n if os.environ.get('H'):\n  return os.environ['H']\n"
+        " return default\ndef port():\n for p in (5432, 5433):\n  if p > 5432:\n   return p\n"
+        "dbset('db', 'pg')\ndiset('connection', 'pg_host', host('db7'))\n"
+        "diset('connection', 'pg_port', port())\nloadscript(); vuset('vu', 4)\nvucreate()\n"
+        "vurun()\n"
+    )
+    translated = from_hammerdb(text, "h.py")
+    assert "line 11, from line 3" in note_of(translated, "pg_host")
+    assert translated.experiment.server.dsn == "postgresql://tpcc@localhost:5433/tpcc"
+
+
+def test_a_script_that_may_have_ended_goes_on() -> None:
+    text = f"{BEGIN}if {{[catch {{open x}}]}} {{\n exit 1\n}}\nvuset vu 3\n"
+    assert from_hammerdb(text, "h.tcl").experiment.workload.clients == 3
 
 
 def test_python_that_is_none_is_refused_with_its_line() -> None:

@@ -157,8 +157,9 @@ class PythonForm:
             for branch in branches:
                 try:
                     self._all(branch)
-                except _Jump:
-                    continue
+                except _Jump as leave:
+                    if leave.kind == "return":
+                        self._settings.may_return(why)
 
     def _for(self, target: ast.expr, values: Any, body: Sequence[ast.stmt]) -> None:
         if isinstance(values, UndecidedValue):
@@ -346,11 +347,15 @@ class PythonForm:
         scope |= {word.arg: self._value(word.value) for word in node.keywords if word.arg}
         self._names.append(scope)
         try:
-            self._all(function.body)
+            return self._settings.result_of(lambda: self._returned(function.body))
+        finally:
+            self._names.pop()
+
+    def _returned(self, body: Sequence[ast.stmt]) -> Any:
+        try:
+            self._all(body)
         except _Jump as leave:
             if leave.kind != "return":
                 raise
             return leave.value
-        finally:
-            self._names.pop()
         return None

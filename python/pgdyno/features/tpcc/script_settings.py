@@ -6,7 +6,7 @@ stays unknown in everything that is computed from it, and it names its line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -64,6 +64,8 @@ class ScriptSettings:
         self._runs: list[dict[str, ScriptSetting]] = []
         self._creations: list[dict[str, ScriptSetting]] = []
         self._doubt: UndecidedValue | None = None
+        # Of each function that is being followed: why it may have returned.
+        self._returned: list[UndecidedValue | None] = []
         self.remarks: list[Remark] = []
 
     @contextmanager
@@ -71,7 +73,26 @@ class ScriptSettings:
         """Within it, commands may or may not be executed: what they change is unknown."""
         before, self._doubt = self._doubt, self._doubt or why
         yield
-        self._doubt = before
+        self._doubt = before or (self._returned[-1] if self._returned else None)
+
+    def may_return(self, why: UndecidedValue) -> None:
+        """Note that the present function may have returned: what follows in it is doubtful.
+
+        A script that may have ended is followed as if it went on, or else it starts no load.
+        """
+        if self._returned:
+            self._returned[-1] = self._returned[-1] or why
+
+    def result_of(self, follow: Callable[[], Value]) -> Value:
+        """Return the result of a function: unknown if it may have returned before its end."""
+        doubt = self._doubt
+        self._returned.append(None)
+        try:
+            result = follow()
+            return self._returned[-1] or result
+        finally:
+            self._returned.pop()
+            self._doubt = doubt
 
     def doubted(self, before: Value | None, value: Value) -> Value:
         """Return the value that is known after `value` replaces `before`, if it does so."""

@@ -185,6 +185,8 @@ class Tcl:
             except _Leave as leave:
                 # The commands after it may be executed.
                 self._has_left |= leave.kind in ("break", "continue")
+                if leave.kind == "return":
+                    self._settings.may_return(why)
         self._doubts.pop()
 
     def body(self, word: TclWord) -> Value:
@@ -318,14 +320,18 @@ class Tcl:
         self._scopes.append(scope)
         self._globals.append(set())
         try:
+            return self._settings.result_of(lambda: self._returned(body))
+        finally:
+            self._scopes.pop()
+            self._globals.pop()
+
+    def _returned(self, body: TclWord) -> Value:
+        try:
             return self.body(body)
         except _Leave as leave:
             if leave.kind != "return":
                 raise
             return leave.value
-        finally:
-            self._scopes.pop()
-            self._globals.pop()
 
     def _global(self, _line: int, words: list[TclWord]) -> Value:
         self._globals[-1] |= {self.text(word).removeprefix("::") for word in words}
