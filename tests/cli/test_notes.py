@@ -36,3 +36,26 @@ def test_a_note_is_in_list_show_json_and_page(kind: str, pgdyno: Command, tmp_pa
     assert kept.endswith(NOTE)
     page = Path(pgdyno("report", "1", *where).out.strip()).read_text()
     assert "CHG0048211: &lt;b&gt;new&lt;/b&gt; disks" in page
+
+
+@pytest.mark.parametrize("name", ["r.md", "r.html", "r.json"])
+def test_the_extension_of_a_report_decides_its_form(
+    pgdyno: Command, tmp_path: Path, name: str
+) -> None:
+    made("experiment", tmp_path / "store")
+    where = ("--store", str(tmp_path / "store"))
+    file = tmp_path / name
+    assert pgdyno("report", "1", *where, "-o", str(file)).code == 0
+    begins = {"md": "# ", "html": "<!doctype html>", "json": "{"}[name.partition(".")[2]]
+    assert file.read_text().lower().startswith(begins)
+
+
+@pytest.mark.parametrize("name", ["r.pdf", "r.txt", "r"])
+def test_a_form_that_a_report_cannot_have_is_refused(
+    pgdyno: Command, tmp_path: Path, name: str
+) -> None:
+    made("experiment", tmp_path / "store")
+    where = ("--store", str(tmp_path / "store"))
+    said = pgdyno("report", "1", *where, "-o", str(tmp_path / name))
+    assert (said.code, "this extension" in " ".join(said.err.split())) == (1, True)
+    assert not (tmp_path / name).exists()
