@@ -26,6 +26,8 @@ PROVOKED = {
     "StoreLostError": "tests/loop/test_meanwhile.py"
     "::test_a_store_that_is_removed_during_a_run_is_named",
     "AnalysisError": "",
+    "TimeUsedUp": "tests/loop/test_budgets.py"
+    "::test_what_takes_longer_than_the_budget_is_ended_by_it",
     "InterruptedByUser": "tests/measure/test_hanging_commands.py"
     "::test_a_signal_ends_a_restart_that_hangs_and_nothing_restarts_later",
     "TerminatedByUser": "tests/measure/test_hanging_commands.py"

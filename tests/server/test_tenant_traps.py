@@ -121,6 +121,7 @@ def test_undo_calls_nothing_of_a_tenant(
         before = scalar(any_server.target, "SHOW autovacuum_naptime")
         running = pgdyno.start(
             *("compare", *server_options(place), "-f", script, "--admin", here, "-T", "10min"),
+            *("--rounds", "3"),
             *("--variant", "new: autovacuum_naptime=41s", "--variant", "as it is"),
         )
         running.await_load(pgdyno.store)

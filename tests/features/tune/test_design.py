@@ -488,7 +488,8 @@ def test_a_budget_that_loading_used_up_has_three_pairs_all_the_same() -> None:
 def test_a_dry_run_without_settings_shows_what_evidence_may_choose(pgdyno: Command) -> None:
     short = pgdyno("tune", "--scratch", "-S", "--dry-run")
     assert len(short.out.splitlines()) <= 25
-    assert "(-v: which)" in short.out.splitlines()[0]
+    assert short.out.splitlines()[0] == "time        at most 30 min"
+    assert "(-v: which)" in short.out.splitlines()[1]
     done = pgdyno("tune", "--scratch", "-S", "--dry-run", "-v", "--set", "work_mem=2MB")
     assert done.code == 0, done.err
     lines = done.out.splitlines()
