@@ -38,3 +38,14 @@ def test_a_part_is_never_larger_than_its_whole_and_a_doubt_names_it(
     assert ("planning_too_long" in kinds) is bool(too_long_ms)
     if too_long_ms:
         assert f"counted {too_long_ms:.2f} ms" in kinds["planning_too_long"]
+
+
+@pytest.mark.parametrize("counted_ms", [None, 0.5])
+def test_a_server_that_did_nothing_has_no_planning(
+    monkeypatch: pytest.MonkeyPatch, counted_ms: float | None
+) -> None:
+    monkeypatch.setattr(planning, "planning_ms", lambda *_: counted_ms)
+    monkeypatch.setattr(planning, "compiling_ms", lambda *_: None)
+    # A load that failed at once: the difference of two times was below 0.
+    split = with_planning(replace(where(), server_ms=-0.001), None, None, [])  # type: ignore[arg-type]
+    assert split.planning_ms == (None if counted_ms is None else 0.0)

@@ -29,7 +29,8 @@ def with_planning(
         planning_ms(stored, numbers, places),
         compiling_ms(stored, numbers, places),
     )
-    whole_ms = where.server_ms or 0.0
+    # A difference of two measured times is below 0 by chance, if the server did hardly anything.
+    whole_ms = max(where.server_ms or 0.0, 0.0)
     counted_ms = (planning or 0.0) + (compiling or 0.0)
     ratio = whole_ms / counted_ms if counted_ms > whole_ms else 1.0
     return replace(
