@@ -47,5 +47,6 @@ def test_a_server_that_did_nothing_has_no_planning(
     monkeypatch.setattr(planning, "planning_ms", lambda *_: counted_ms)
     monkeypatch.setattr(planning, "compiling_ms", lambda *_: None)
     # A load that failed at once: the difference of two times was below 0.
-    split = with_planning(replace(where(), server_ms=-0.001), None, None, [])  # type: ignore[arg-type]
+    idle = replace(where(), server_ms=-0.001)
+    split = with_planning(idle, None, None, [])  # type: ignore[arg-type]
     assert split.planning_ms == (None if counted_ms is None else 0.0)

@@ -132,7 +132,7 @@ def test_a_question_is_found_without_its_small_words(asked: str, title: str) -> 
         ("how do I stop it", "How to stop a verb: Ctrl-C and signals (safety)"),
         ("what happens if I press Ctrl-C?", "How to stop a verb: Ctrl-C and signals (safety)"),
         ("where are my results", "Where the results are (install)"),
-        ("disk latency", "where the 3.67 ms go (first-report)"),
+        ("disk latency", "where the 2.30 ms go (first-report)"),
         ("what is steal", "steal: CPU time that the hypervisor"),
         ("why does it say cannot tell", "cannot tell: the interval has both"),
         ("how do I replay my production traffic", "Capture your own load (capture)"),

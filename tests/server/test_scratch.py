@@ -125,7 +125,7 @@ def test_a_server_that_somebody_stopped_is_removed_at_once(new_cluster: Make, ma
     assert cluster.pid is not None
     pids = [cluster.pid, *descendants(cluster.pid)]
     for pid in pids:
-        # A worker that ends between the two is no part of the server any more.
+        # A worker may end between the two.
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGSTOP)
     began_s = time.monotonic()
