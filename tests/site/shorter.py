@@ -37,15 +37,15 @@ ADDED = {
         *("--clients", "1,2", "--knee-duration", "500ms"),
     ),
     "compare": ("-T", "500ms", "--warmup", "0s", "--rounds", "3"),
-    "tune": ("--budget", "40s"),
+    "tune": ("--budget", "70s"),
     "crash": ("--crashes", "1"),
     "doctor --aa": ("--budget", "60s", "--run", "1s"),
     "watch": ("--duration", "1s"),
 }
 # Levels of clients, which only a sweep takes; a tuning and a proof need more than one run.
 BY_VERB = {
-    **{("sweep", "-c"): "1,2", ("tune", "--budget"): "40s", ("capture", "--duration"): "2s"},
-    ("watch", "--duration"): "2s",
+    **{("sweep", "-c"): "1,2", ("tune", "--budget"): "70s", ("capture", "--duration"): "2s"},
+    **{("watch", "--duration"): "2s", ("pgbench", "-T"): "1"},
 }
 # A scratch server is loaded with this, unless the page names another size.
 _SMALL = ("-s", "1")
@@ -111,7 +111,8 @@ def words_for(shown: Shown, server: Sequence[str], place: Path) -> list[str]:
     _, verb, *words = (STAND_INS.get(word, word) for word in shlex.split(shown.typed))
     short = _shortened(verb, words)
     for option, value in _pairs(ADDED.get(f"{verb} --aa" if words == ["--aa"] else verb, ())):
-        is_set = option in short or (option == "--budget" and "--rounds" in short)
+        ends = {"--budget", "--rounds"}
+        is_set = option in short or (option in ends and not ends.isdisjoint(short))
         is_set |= option in ("-T", "--clients") and {"-T", "-c"} & {*short} == {option, "-c"}
         if not is_set and not _is_only_read(verb, short):
             short += [option, value]

@@ -114,7 +114,9 @@ def test_a_command_that_a_page_shows_can_be_typed(
 
 def carry_out(shown: Shown, reader: Reader, command: Command, place: Path) -> None:
     """Make the databases of a command, run it, and look at how it ended."""
-    for name in re.findall(r"-d (\w+)|psql -h \w+ (\w+)|-h prod(?: -Fc)? (\w+)", shown.typed):
+    for name in re.findall(
+        r"-d (\w+)|(?:psql|pgbench .*) -h \w+ (\w+)|-h prod(?: -Fc)? (\w+)", shown.typed
+    ):
         database = next(filter(None, name))
         is_filled = shown.verb in ("init", "pg_restore") or "psql" in shown.typed
         if database == "core_copy" and shown.verb == "bench":
