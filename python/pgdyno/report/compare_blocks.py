@@ -122,7 +122,7 @@ def _short(findings: ExperimentFindings, compared: CompareFindings) -> Iterator[
     if findings.runs_valid and (words := in_short.of_compare(compared)):
         bad = findings.runs_total - findings.runs_valid
         of = quantities.counted(findings.runs_total, "run")
-        marked = f" NOT VALID: {bad} of {of} measured something else, see below." if bad else ""
+        marked = f" NOT VALID: {bad} of {of}, see below." if bad else ""
         yield in_short.sentence(f"{words}{marked}")
 
 

@@ -113,7 +113,8 @@ def test_a_setting_whose_class_is_not_allowed_is_named_with_its_price() -> None:
     waits = [Evidence("wal_flush", 0.4, "40 % of the samples"), Evidence("jit_time", 0.01, "1 %")]
     [left] = not_allowed(waits, MACHINE)
     assert left.setting == "synchronous_commit"
-    assert "40 % of the samples; class durability: With off, a crash may lose" in left.why
+    assert "40 % of the samples. With off, a crash may lose" in left.why
+    assert left.why.endswith("--class durability searches it")
     assert not list(not_allowed(waits, MACHINE, (*DEFAULT_RISKS, "durability")))
 
 

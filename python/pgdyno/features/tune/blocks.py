@@ -209,7 +209,7 @@ def _tried_lines(tuned: TuneFindings) -> Iterator[LabelledLine]:
     if left and level == "short":
         yield LabelledLine("tried", f"not tried: {', '.join(left)}")
     for name, why in tuned.left_out.items():
-        yield LabelledLine("left out", f"{name}: {why} --class searches it")
+        yield LabelledLine("left out", f"{name}: {why}")
 
 
 def trial_text(tuned: TuneFindings, trial: Tried) -> str:

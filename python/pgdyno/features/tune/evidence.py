@@ -95,7 +95,8 @@ def not_allowed(
         for name in _SETTINGS.get(piece.kind, ()) if piece.strength_ratio >= _STRONG else ():
             entry = catalogue()[name]
             if entry.risk not in allowed and _is_possible(name, machine, {entry.risk}):
-                yield Chosen(name, f"{piece.text}; class {entry.risk}: {entry.price}")
+                why = f"{piece.text}. {entry.price} --class {entry.risk} searches it"
+                yield Chosen(name, why)
 
 
 def unusual_values(now: Mapping[str, str], major: int) -> Iterator[Chosen]:

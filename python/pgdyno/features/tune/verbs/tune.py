@@ -285,7 +285,7 @@ def _from_evidence(
         output.note(f"{label:12}{choice.setting}: {why or choice.why}")
     risky = {seen.setting: seen.why for seen in not_allowed(evidence, machine, risks)}
     for name, why in risky.items():
-        output.note(f"{'left out':12}{name}: {why} --class searches it")
+        output.note(f"{'left out':12}{name}: {why}")
     names = [choice.setting for choice in chosen if choice.setting not in left_out]
     cannot = planning.unsearchable(asked.experiment, known, [*together], risks)
     names = names or [name for name in together if name not in cannot][:SETTINGS_MAX]
