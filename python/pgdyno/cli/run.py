@@ -150,9 +150,14 @@ def _with_more(experiment: Experiment, folder: ExperimentFolder) -> Experiment:
     left_out = frozenset(excluded(folder))
     still = [s for s in (plan.standings(history, left_out) if plan else ()) if not s.is_settled]
     if plan is None or not still or plan.asked.is_extended:
-        raise SpecError("--more is for a comparison that cannot tell.", hint="pgdyno list")
+        raise SpecError(
+            "--more is for a comparison that cannot tell, and this result is another one.",
+            hint="pgdyno list shows the results and their answers",
+        )
     if not isinstance(plan.next_run(history, left_out), Stop):
-        raise SpecError("This comparison is not finished.", hint="leave out --more")
+        raise SpecError(
+            "This comparison is not finished.", hint="leave out --more: then it goes on"
+        )
     looked = (*plan.asked.looked_count, int(max(standing.ratios.size for standing in still)))
     more = plan.asked.model_copy(update={"looked_count": looked})
     experiment = experiment.model_copy(update={"design": more})
